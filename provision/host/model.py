@@ -1,0 +1,180 @@
+"""The host model: what a capture of a Proxmox host means.
+
+Frozen.  Built by :func:`provision.host.assemble.assemble`; nothing here reads anything.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from provision.evidence import Frozen, Maybe, Unknown
+from provision.pci.model import PciFunction
+
+
+class IommuGroup(Frozen):
+    number: int
+    members: tuple[str, ...]
+    """BDFs, sorted."""
+    type: Maybe[str | None] = None
+    """Default domain of host-owned members: ``DMA``, ``DMA-FQ``, ``identity`` ..."""
+    reserved_regions: Maybe[tuple[str, ...]] = ()
+
+
+class Iommu(Frozen):
+    units: Maybe[tuple[str, ...]]
+    """Names in /sys/class/iommu (``dmar0``, ``ivhd3``); empty: no active IOMMU, whatever dmesg says."""
+    firmware_table: Maybe[str | None]
+    """``DMAR`` or ``IVRS`` where firmware offers an IOMMU."""
+    groups: tuple[IommuGroup, ...]
+
+
+class BootLoader(Frozen):
+    """Which file holds the kernel command line, and why we think so."""
+
+    kind: Literal["grub", "grub-pbt", "systemd-boot", "unknown"]
+    """``grub-pbt`` is GRUB on ESPs that proxmox-boot-tool keeps."""
+    cmdline_file: Maybe[str]
+    evidence: tuple[str, ...]
+    secure_boot: Maybe[bool] = Unknown(unknown="not read")
+    firmware: Maybe[Literal["efi", "bios"]] = Unknown(unknown="not read")
+
+
+class Kernel(Frozen):
+    release: Maybe[str]
+    running_cmdline: Maybe[str]
+    """Content of /proc/cmdline without the final line feed."""
+    boot_id: Maybe[str]
+    modules: Maybe[tuple[str, ...]]
+    cpu_vendor: Maybe[str]
+    """``AuthenticAMD`` or ``GenuineIntel``."""
+    phys_bits: Maybe[int]
+    memory_bytes: Maybe[int]
+    numa_nodes: Maybe[tuple[int, ...]]
+    numa_cpus: Maybe[dict[int, str]] = {}
+    """CPU list per NUMA node, as sysfs prints it."""
+
+
+class BlockDevice(Frozen):
+    """A whole disk and what the host uses it for."""
+
+    name: str
+    bdf: Maybe[str | None]
+    """PCI function behind it; ``None`` for a device without one."""
+    uses: tuple[str, ...]
+    """For example ``/``, ``/boot/efi``, ``swap``, ``zfs pool rpool``, ``lvm pve``."""
+
+
+class NetworkInterface(Frozen):
+    name: str
+    bdf: Maybe[str | None]
+    mac: Maybe[str | None]
+    uses: tuple[str, ...]
+    """For example ``default route``, ``bridge vmbr0``, ``bond0``, ``this connection``, ``corosync``."""
+
+
+class Console(Frozen):
+    """Where a person can see the host when the network is gone."""
+
+    has_bmc: Maybe[bool]
+    boot_vga: Maybe[str | None]
+    """BDF of the firmware's display."""
+    serial: Maybe[bool]
+
+
+class FileState(Frozen):
+    """A file as it stands on the host."""
+
+    path: str
+    content: Maybe[str | None]
+    """Text; ``None`` where the file does not exist."""
+    sha256: Maybe[str | None]
+    mode: int | None = None
+    owner: str | None = None
+
+
+class MappingEntry(Frozen):
+    """One ``map`` line of a PCI resource mapping, as far as it parses."""
+
+    node: str
+    path: str
+    id: str
+    subsystem_id: str | None
+    iommugroup: int | None
+    description: str | None
+    raw: str
+
+
+class PciMapping(Frozen):
+    id: str
+    entries: tuple[MappingEntry, ...]
+    damaged: tuple[str, ...] = ()
+    """``map`` lines that Proxmox drops when it reads the file."""
+    description: str | None = None
+    mdev: bool = False
+    options: dict[str, str] = {}
+    """Every other key of the section, as text."""
+
+
+class HostPci(Frozen):
+    """One ``hostpciN`` of a VM."""
+
+    index: int
+    mapping: str | None
+    host: str | None
+    options: dict[str, str]
+
+
+class Vm(Frozen):
+    vmid: int
+    node: str
+    name: Maybe[str | None]
+    status: Maybe[Literal["running", "stopped"]]
+    config_text: Maybe[str]
+    """The whole file, byte for byte."""
+    config: dict[str, str]
+    """The live section: key to raw value."""
+    hostpci: tuple[HostPci, ...]
+    pending: Maybe[dict[str, str]] = {}
+    lock: Maybe[str | None] = None
+
+
+class Proxmox(Frozen):
+    version: Maybe[str | None]
+    """``pve-manager`` version such as ``9.0.3``; ``None`` where this is no Proxmox host."""
+    node: Maybe[str]
+    quorate: Maybe[bool]
+    mappings: Maybe[tuple[PciMapping, ...]]
+    mapping_file: FileState
+    vms: Maybe[tuple[Vm, ...]]
+    cluster_nodes: Maybe[tuple[str, ...]] = ()
+
+
+class HostModel(Frozen):
+    """One host at one moment."""
+
+    hostname: Maybe[str]
+    machine_id: Maybe[str]
+    host_key: Maybe[str] = Unknown(unknown="not read over SSH")
+    """SHA-256 fingerprint of the SSH host key the connection was verified with."""
+    kernel: Kernel
+    boot: BootLoader
+    iommu: Iommu
+    pci: tuple[PciFunction, ...]
+    """Sorted by BDF."""
+    disks: Maybe[tuple[BlockDevice, ...]]
+    interfaces: Maybe[tuple[NetworkInterface, ...]]
+    console: Console
+    proxmox: Proxmox
+    files: dict[str, FileState]
+    """Configuration files that planners may touch, by path, present or not."""
+
+    def function(self, bdf: str) -> PciFunction | None:
+        """Return the function at ``bdf`` (``0000:41:00.0``), or ``None``."""
+        return next((f for f in self.pci if f.bdf == bdf), None)
+
+    def gpus(self) -> tuple[PciFunction, ...]:
+        return tuple(f for f in self.pci if f.is_nvidia_gpu)
+
+    def group_of(self, bdf: str) -> IommuGroup | None:
+        """Return the group that holds ``bdf`` now, or ``None`` where it is in none."""
+        return next((g for g in self.iommu.groups if bdf in g.members), None)

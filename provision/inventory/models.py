@@ -1,0 +1,198 @@
+"""The inventory: what the user wishes for.  Validated values, no I/O.
+
+Every class forbids unknown keys; the loader turns pydantic's errors into lines with file,
+line and path.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from provision.evidence import Frozen
+from provision.pci.address import Bdf
+
+
+def _bdf(value: Any) -> Any:
+    return str(Bdf.parse(value)) if isinstance(value, str) else value
+
+
+BdfText = Annotated[str, BeforeValidator(_bdf)]
+"""A PCI address; normalised to ``0000:41:00.0``."""
+
+MappingId = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]+$")]
+
+
+class SecretRef(Frozen):
+    """A reference to a secret: exactly one of an environment variable or a file."""
+
+    env: str | None = None
+    file: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_literal(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError("a secret must not stand in the inventory: write {env: VARIABLE} or {file: PATH}")
+        return value
+
+    @model_validator(mode="after")
+    def _one(self) -> SecretRef:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("give exactly one of env and file")
+        return self
+
+
+class SshOptions(Frozen):
+    identity_file: str | None = None
+    known_hosts: str | None = None
+    config: str | None = None
+    jump: str | None = None
+    connect_timeout: float = Field(default=10.0, gt=0, le=300)
+
+
+class Api(Frozen):
+    """Access to the Proxmox API: token, ticket (password) or none (``pvesh`` over the shell)."""
+
+    auth: Literal["token", "ticket", "none"] = "none"
+    url: str | None = None
+    """``https://address:8006`` where none is given."""
+    user: str | None = None
+    """``root@pam`` for a ticket, ``user@realm`` of a token."""
+    token_name: str | None = None
+    secret: SecretRef | None = None
+    ca_file: str | None = None
+    fingerprint: str | None = None
+    """SHA-256 of the API's certificate, ``AA:BB:...``."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Api:
+        if self.auth == "token" and not (self.user and self.token_name and self.secret):
+            raise ValueError("auth: token needs user, token_name and secret")
+        if self.auth == "ticket" and not (self.user and self.secret):
+            raise ValueError("auth: ticket needs user and secret")
+        return self
+
+
+class GpuSelector(Frozen):
+    """Which GPUs.  All given conditions must hold; ``count`` takes the first in BDF order.
+
+    The word ``all`` alone means every NVIDIA GPU of the host.
+    """
+
+    model: str | None = None
+    """``vvvv:dddd`` or a part of the model's name, case-insensitive."""
+    bdf: tuple[BdfText, ...] = ()
+    slot: tuple[str, ...] = ()
+    """Physical slot names of /sys/bus/pci/slots."""
+    numa: int | None = Field(default=None, ge=0)
+    count: int | None = Field(default=None, ge=1)
+    all_but: GpuSelector | None = Field(default=None, alias="all but")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        if value == "all":
+            return {}
+        if isinstance(value, str):
+            raise ValueError(
+                "write all, a list of PCI addresses, or a mapping of model, bdf, slot, numa, count, all but"
+            )
+        if isinstance(value, (list, tuple)):
+            return {"bdf": value}
+        return value
+
+    @field_validator("bdf", "slot", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+GpuSelector.model_rebuild()
+
+
+class GuestAccess(Frozen):
+    """How to reach a guest over SSH for the proof."""
+
+    address: str
+    user: str = "root"
+    port: int = Field(default=22, ge=1, le=65535)
+    identity_file: str | None = None
+    known_hosts: str | None = None
+    config: str | None = None
+    jump: str | None = None
+
+
+class MappingWish(Frozen):
+    """A mapping the user names himself; without any, names are ``<prefix>`` or ``<prefix>-<n>``."""
+
+    gpus: GpuSelector = GpuSelector()
+    style: Literal["per-gpu", "pool"] = "per-gpu"
+
+
+class VmWish(Frozen):
+    gpus: GpuSelector = GpuSelector()
+    mapping: Literal["auto", "per-gpu", "pool"] = "auto"
+    """``per-gpu``: one mapping for each GPU.  ``pool``: one mapping with all.  ``auto``: keep what the VM
+    uses and split it where the VM must know which GPU is in which slot."""
+    mapping_prefix: MappingId = "gpu"
+    convert: bool = False
+    """Allow a change of firmware (to OVMF) or machine type (to q35) of the existing VM."""
+    companions: Literal["with-gpu", "host"] = "with-gpu"
+    """What happens to the audio and USB functions of a GPU."""
+    guest: GuestAccess | None = None
+    start: bool = True
+    """Start the VM after an apply that changed it."""
+
+
+class BootPolicy(Frozen):
+    tidy: Literal["with-changes", "never", "always"] = "with-changes"
+    """When harmless no-ops on the kernel command line are removed."""
+
+
+class Policies(Frozen):
+    iommu: Literal["keep", "pt", "translated"] = "keep"
+    """Domain of host-owned devices: ``pt`` adds iommu=pt, ``translated`` removes it."""
+    acs: Literal["keep", "no-override"] = "keep"
+    """``no-override`` removes pcie_acs_override, which asserts an isolation that is not there."""
+    binding: Literal["per-device", "none"] = "per-device"
+    """``per-device``: vfio-pci by driver_override at boot.  ``none``: leave it to Proxmox at VM start."""
+    boot: BootPolicy = BootPolicy()
+    console: Literal["keep", "serial", "bmc", "headless"] = "keep"
+    """Accept the loss of the host's only display when there is another way in."""
+    guests: Literal["ask", "stop"] = "ask"
+    """``stop``: running guests that a change touches may be shut down without --stop-guests."""
+    p2p: Literal["off", "prove"] = "off"
+    numa: Literal["keep", "pin"] = "keep"
+    hugepages: Literal["keep", "1G"] = "keep"
+    reboot: Literal["ask", "never"] = "ask"
+    """``never``: refuse --reboot on this host."""
+    onboot: Literal["keep", "on", "off"] = "keep"
+
+
+class Host(Frozen):
+    address: str
+    """``[user@]host[:port]`` or ``local``."""
+    ssh: SshOptions = SshOptions()
+    api: Api = Api()
+    mappings: dict[MappingId, MappingWish] = {}
+    vms: dict[int, VmWish] = {}
+    policies: Policies | None = None
+    """Replaces the inventory's ``policies`` for this host, as a whole."""
+
+    @field_validator("vms")
+    @classmethod
+    def _vmids(cls, value: dict[int, VmWish]) -> dict[int, VmWish]:
+        for vmid in value:
+            if not 100 <= vmid <= 999_999_999:
+                raise ValueError(f"VM id {vmid} is not allowed: Proxmox takes 100 to 999999999")
+        return value
+
+
+class Inventory(Frozen):
+    hosts: dict[str, Host] = Field(min_length=1)
+    policies: Policies = Policies()
+
+    def policies_for(self, host: str) -> Policies:
+        return self.hosts[host].policies or self.policies

@@ -1,0 +1,163 @@
+"""A plan: what will change on one host, and why.  A closed list of operations, never an argv.
+
+A plan is bound to one host (machine-id, node, host key) and to a digest of every object it was
+made from.  It is what the user reads and what ``apply`` executes; nothing is decided later.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Union
+
+from pydantic import Field
+
+from provision.evidence import Frozen
+
+Privilege = Literal["root-shell", "token", "ticket"]
+"""The least that the operation needs: a root shell, an API token with the right privileges, or root@pam's ticket."""
+
+Phase = Literal["before-reboot", "after-reboot"]
+
+
+class FileWrite(Frozen):
+    """Write a whole file.  ``expect`` is the SHA-256 it must have now, ``None`` where it must not exist."""
+
+    op: Literal["file.write"] = "file.write"
+    path: str
+    content: str
+    expect: str | None
+    mode: int = 0o644
+
+
+class FileRemove(Frozen):
+    op: Literal["file.remove"] = "file.remove"
+    path: str
+    expect: str
+
+
+class MappingPut(Frozen):
+    """Create a mapping or replace its entries.  ``entries`` are property strings of all nodes, in file order."""
+
+    op: Literal["mapping.put"] = "mapping.put"
+    id: str
+    entries: tuple[str, ...] = Field(min_length=1)
+    """Proxmox never recovers by itself from an empty map: never empty."""
+    before: tuple[str, ...] | None
+    """Entries now; ``None`` where the mapping does not exist."""
+    description: str | None = None
+
+
+class MappingDelete(Frozen):
+    op: Literal["mapping.delete"] = "mapping.delete"
+    id: str
+    before: tuple[str, ...]
+
+
+class VmSet(Frozen):
+    """Set and delete options of a stopped VM.  ``before`` holds the present value of every key touched, ``None``: unset."""
+
+    op: Literal["vm.set"] = "vm.set"
+    vmid: int
+    set: dict[str, str]
+    delete: tuple[str, ...] = ()
+    before: dict[str, str | None]
+
+
+class ActionRun(Frozen):
+    """A named action of the host; how it is done is the executor's knowledge."""
+
+    op: Literal["action.run"] = "action.run"
+    name: Literal[
+        "update-grub",
+        "boot-refresh",
+        "update-initramfs",
+        "udev-reload",
+        "vm-stop",
+        "vm-start",
+        "reboot",
+    ]
+    vmid: int | None = None
+
+
+Operation = Annotated[
+    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, ActionRun], Field(discriminator="op")
+]
+
+
+class Change(Frozen):
+    """One step of a plan, with everything a person needs to judge it."""
+
+    id: str
+    """Stable within the plan: ``boot.cmdline``, ``mapping.gpu-0``, ``vm.100``."""
+    title: str
+    operation: Operation
+    diff: str
+    """Unified diff or old and new lines; empty for actions."""
+    reason: str
+    privilege: Privilege
+    phase: Phase = "before-reboot"
+    needs_reboot: bool = False
+    undo: str
+    """How rollback undoes it, in words."""
+    depends_on: tuple[str, ...] = ()
+    confirm_after_reboot: bool = False
+    """The exact values depend on the next boot (IOMMU group numbers): after the reboot they are read again, and
+    the step is only done with what this plan predicted; otherwise apply stops."""
+
+
+class Unchanged(Frozen):
+    subject: str
+    reason: str
+
+
+class Expectation(Frozen):
+    """What must hold after apply; ``verify`` judges by these."""
+
+    check: str
+    """Name of a check in provision.verify: ``iommu-on``, ``driver``, ``mapping-valid``, ``vm-running``,
+    ``cmdline``, ``guest-gpus``, ``guest-gsp``, ``guest-p2p`` ..."""
+    subject: str
+    """A BDF, mapping id, ``vm/100`` or ``host``."""
+    expected: str
+
+
+class Basis(Frozen):
+    """What the plan was made from.  ``digests`` maps an object (path, ``mapping/x``, ``vm/100``) to a SHA-256."""
+
+    machine_id: str
+    node: str
+    host_key: str
+    boot_id: str
+    digests: dict[str, str]
+
+
+class GpuRow(Frozen):
+    """One GPU in the plan's overview: group now and as predicted after the reboot."""
+
+    bdf: str
+    ids: str
+    group_now: int | None
+    group_after: int | None
+    mapping: str | None
+    vmid: int | None
+
+
+class Plan(Frozen):
+    host: str
+    """Inventory name or target."""
+    basis: Basis
+    changes: tuple[Change, ...]
+    unchanged: tuple[Unchanged, ...]
+    expectations: tuple[Expectation, ...]
+    gpus: tuple[GpuRow, ...]
+    stops_guests: tuple[int, ...] = ()
+    """Running guests that must be down for this plan."""
+    starts_guests: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def needs_reboot(self) -> bool:
+        return any(c.needs_reboot for c in self.changes)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.changes

@@ -1,0 +1,95 @@
+"""What the rest of pvectl sees of Proxmox' objects: one surface, whether by API or by pvesh.
+
+:mod:`provision.pve.https` (proxmoxer) and :mod:`provision.pve.shell` (pvesh and qm through our
+own agent) implement it.  All methods raise a child of :class:`provision.errors.PveError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from provision.evidence import Frozen
+
+
+class CheckMessage(Frozen):
+    severity: Literal["warning", "error"]
+    message: str
+
+
+class MappingRow(Frozen):
+    id: str
+    entries: tuple[str, ...]
+    """Property strings in file order, all nodes."""
+    digest: str
+    """SHA-1 of the whole pci.cfg."""
+    description: str | None = None
+    checks: tuple[CheckMessage, ...] = ()
+    """Only where the list was asked with ``check_node``."""
+
+
+class VmConfig(Frozen):
+    values: dict[str, str]
+    """Every option as text, pending changes merged as Proxmox shows them."""
+    digest: str
+    pending: dict[str, str | None] = {}
+    """Keys that wait for a cold start; ``None`` marks a pending deletion."""
+
+
+class TaskResult(Frozen):
+    upid: str
+    ok: bool
+    """``OK`` and ``WARNINGS: n`` are success."""
+    exitstatus: str
+    log_tail: tuple[str, ...] = ()
+
+
+class PveSession(Protocol):
+    """``way`` is ``api`` or ``shell``; ``is_root`` is true where root@pam's own rights apply (ticket or root shell)."""
+
+    @property
+    def way(self) -> Literal["api", "shell"]: ...
+
+    @property
+    def is_root(self) -> bool: ...
+
+    @property
+    def node(self) -> str: ...
+
+    def version(self) -> str: ...
+
+    def quorate(self) -> bool:
+        """A standalone node is quorate."""
+        ...
+
+    def mappings(self, *, check_node: bool = False) -> tuple[MappingRow, ...]: ...
+
+    def mapping_create(self, id: str, entries: tuple[str, ...], description: str | None = None) -> None: ...
+
+    def mapping_update(
+        self, id: str, entries: tuple[str, ...], digest: str, description: str | None = None
+    ) -> None: ...
+
+    def mapping_delete(self, id: str) -> None: ...
+
+    def vm_config(self, vmid: int) -> VmConfig: ...
+
+    def vm_set(self, vmid: int, set: dict[str, str], delete: tuple[str, ...], digest: str) -> None:
+        """Synchronous PUT; reads ``/pending`` after a refusal, which is not atomic, and says what was left."""
+        ...
+
+    def vm_status(self, vmid: int) -> Literal["running", "stopped"]: ...
+
+    def vm_start(self, vmid: int, *, timeout: float, progress: Callable[[str], None] = ...) -> TaskResult: ...
+
+    def vm_shutdown(self, vmid: int, *, timeout: float, progress: Callable[[str], None] = ...) -> TaskResult: ...
+
+    def vm_showcmd(self, vmid: int) -> str | None:
+        """``qm showcmd``; ``None`` where only the API is there."""
+        ...
+
+    def node_reboot(self) -> None: ...
+
+    def permissions(self) -> dict[str, tuple[str, ...]]:
+        """Privileges of these credentials by ACL path."""
+        ...

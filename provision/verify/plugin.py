@@ -1,0 +1,1 @@
+"""pytest plugin: options and fixtures of the proof suite.  Loaded in every pytest run: imports nothing heavy."""
