@@ -8,7 +8,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 .PHONY: demo test test-all test-corpus lint docs bench lock clean
 
 demo: $(STAMP)
-	$(BIN)/python -m provision.lab.demo
+	$(BIN)/python -m provision.cli.demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "not corpus and not laws and not realkernel and not gpu and not wheel" $(ARGS)

@@ -47,7 +47,7 @@ def top_help() -> str:
     lines = [
         "Usage: pvectl [--debug] VERB [OPTIONS]",
         "",
-        "NVIDIA GPU passthrough on Proxmox VE: read a host, say what is wrong, plan, apply, prove it.",
+        "NVIDIA GPU passthrough on Proxmox VE, from the host to proof in the guest.",
     ]
     panel = ""
     for verb in VERBS:

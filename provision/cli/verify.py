@@ -12,7 +12,9 @@ from provision.cli.output import OutputFormat, answer, emit_json, progress, styl
 
 
 def command(
-    host: Annotated[str | None, typer.Argument(help="Inventory name of the host; none: the inventory's only host.")] = None,
+    host: Annotated[
+        str | None, typer.Argument(help="Inventory name of the host; none: the inventory's only host.")
+    ] = None,
     inventory: Annotated[Path | None, typer.Option("-i", "--inventory", help="Inventory file.")] = None,
     plan: Annotated[Path | None, typer.Option("--plan", help="Judge by the expectations of this plan file.")] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML report.")] = None,
