@@ -26,6 +26,7 @@ KINDS: Mapping[str, int] = {
     "verdict": 1,
     "identity": 1,
     "error": 1,
+    "summary": 1,
     "lab": 1,
 }
 

@@ -29,6 +29,9 @@ class Finding(Frozen):
     source: str
     """Where this is documented."""
     plan_fixes: bool
+    """Whether ``pvectl plan`` offers the change; otherwise the remedy is a person's work."""
+    consequence_of: tuple[str, ...] = ()
+    """Rules whose finding on the same subject (or on ``host``) explains this one away."""
 
 
 class Undecidable(Frozen):
@@ -39,8 +42,23 @@ class Undecidable(Frozen):
     supply: str
 
 
+class Crash(Frozen):
+    """A rule that failed: a fault of pvectl, not of the host."""
+
+    rule: str
+    error: str
+    trace: tuple[str, ...]
+
+
 class Report(Frozen):
     findings: tuple[Finding, ...]
+    """Errors first, then warnings, then notes; within each as the rules are ordered: causes before consequences."""
     undecidable: tuple[Undecidable, ...]
     silent: tuple[str, ...]
     """Rules that looked and found nothing."""
+    absorbed: tuple[Finding, ...] = ()
+    """Findings that go away with one of ``findings``; they count for nothing."""
+    crashed: tuple[Crash, ...] = ()
+
+    def count(self, severity: Severity) -> int:
+        return sum(1 for finding in self.findings if finding.severity == severity)

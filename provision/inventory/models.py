@@ -6,9 +6,20 @@ line and path.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from provision.evidence import Frozen
 from provision.pci.address import Bdf
@@ -21,6 +32,26 @@ def _bdf(value: Any) -> Any:
 BdfText = Annotated[str, BeforeValidator(_bdf)]
 """A PCI address; normalised to ``0000:41:00.0``."""
 
+
+def _anchored(value: str, info: ValidationInfo) -> str:
+    """Take a relative path from the inventory's own folder, where the loader names it."""
+    path = Path(value).expanduser()
+    folder = (info.context or {}).get("folder")
+    return str(folder / path) if folder is not None else str(path)
+
+
+PathText = Annotated[str, Field(min_length=1), AfterValidator(_anchored)]
+"""A path on the machine that runs pvectl; relative ones are taken from the inventory's folder, ``~`` is home."""
+
+
+def _vmid(value: Any) -> Any:
+    if not re.fullmatch(r"[1-9][0-9]{2,8}", str(value)):
+        raise ValueError("this is not a VM id: Proxmox takes 100 to 999999999")
+    return value
+
+
+VmId = Annotated[int, BeforeValidator(_vmid)]
+
 MappingId = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]+$")]
 
 
@@ -28,13 +59,15 @@ class SecretRef(Frozen):
     """A reference to a secret: exactly one of an environment variable or a file."""
 
     env: str | None = None
-    file: str | None = None
+    file: PathText | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _no_literal(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            raise ValueError("a secret must not stand in the inventory: write {env: VARIABLE} or {file: PATH}")
+        if not isinstance(value, (dict, SecretRef)):
+            raise ValueError(  # noqa: TRY004 (pydantic collects ValueError)
+                "a secret must not stand in the inventory: write {env: VARIABLE} or {file: PATH}"
+            )
         return value
 
     @model_validator(mode="after")
@@ -43,11 +76,18 @@ class SecretRef(Frozen):
             raise ValueError("give exactly one of env and file")
         return self
 
+    @field_validator("env")
+    @classmethod
+    def _is_name(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            raise ValueError("this is not the name of a variable; a secret must not stand in the inventory")
+        return value
+
 
 class SshOptions(Frozen):
-    identity_file: str | None = None
-    known_hosts: str | None = None
-    config: str | None = None
+    identity_file: PathText | None = None
+    known_hosts: PathText | None = None
+    config: PathText | None = None
     jump: str | None = None
     connect_timeout: float = Field(default=10.0, gt=0, le=300)
 
@@ -62,9 +102,18 @@ class Api(Frozen):
     """``root@pam`` for a ticket, ``user@realm`` of a token."""
     token_name: str | None = None
     secret: SecretRef | None = None
-    ca_file: str | None = None
+    ca_file: PathText | None = None
     fingerprint: str | None = None
     """SHA-256 of the API's certificate, ``AA:BB:...``."""
+
+    @field_validator("url")
+    @classmethod
+    def _url(cls, value: str | None) -> str | None:
+        if value is not None and "@" in value:
+            raise ValueError("credentials must not stand in the address: use user, token_name and secret")
+        if value is not None and not re.fullmatch(r"https://[^/\s]+/?", value):
+            raise ValueError("write https://address:port")
+        return value
 
     @model_validator(mode="after")
     def _complete(self) -> Api:
@@ -75,16 +124,31 @@ class Api(Frozen):
         return self
 
 
+def _selector_schema(schema: dict[str, Any]) -> None:
+    """Tell editors of the short forms ``all`` and a list of addresses too."""
+    full = dict(schema)
+    schema.clear()
+    addresses = {"type": "array", "items": {"type": "string"}}
+    schema["anyOf"] = [{"const": "all"}, addresses, full]
+
+
+_ONE_OR_MANY = WithJsonSchema(
+    {"anyOf": [{"type": ["string", "integer"]}, {"type": "array", "items": {"type": ["string", "integer"]}}]}
+)
+
+
 class GpuSelector(Frozen):
     """Which GPUs.  All given conditions must hold; ``count`` takes the first in BDF order.
 
     The word ``all`` alone means every NVIDIA GPU of the host.
     """
 
+    model_config = ConfigDict(json_schema_extra=_selector_schema)
+
     model: str | None = None
     """``vvvv:dddd`` or a part of the model's name, case-insensitive."""
-    bdf: tuple[BdfText, ...] = ()
-    slot: tuple[str, ...] = ()
+    bdf: Annotated[tuple[BdfText, ...], _ONE_OR_MANY] = ()
+    slot: Annotated[tuple[str, ...], _ONE_OR_MANY] = ()
     """Physical slot names of /sys/bus/pci/slots."""
     numa: int | None = Field(default=None, ge=0)
     count: int | None = Field(default=None, ge=1)
@@ -96,7 +160,7 @@ class GpuSelector(Frozen):
         if value == "all":
             return {}
         if isinstance(value, str):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004 (pydantic collects ValueError)
                 "write all, a list of PCI addresses, or a mapping of model, bdf, slot, numa, count, all but"
             )
         if isinstance(value, (list, tuple)):
@@ -106,7 +170,9 @@ class GpuSelector(Frozen):
     @field_validator("bdf", "slot", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
+        many = value if isinstance(value, (list, tuple)) else (value,)
+        # Firmware numbers physical slots: 3 is a name here.
+        return tuple(str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in many)
 
 
 GpuSelector.model_rebuild()
@@ -118,9 +184,9 @@ class GuestAccess(Frozen):
     address: str
     user: str = "root"
     port: int = Field(default=22, ge=1, le=65535)
-    identity_file: str | None = None
-    known_hosts: str | None = None
-    config: str | None = None
+    identity_file: PathText | None = None
+    known_hosts: PathText | None = None
+    config: PathText | None = None
     jump: str | None = None
 
 
@@ -177,20 +243,29 @@ class Host(Frozen):
     ssh: SshOptions = SshOptions()
     api: Api = Api()
     mappings: dict[MappingId, MappingWish] = {}
-    vms: dict[int, VmWish] = {}
+    vms: dict[VmId, VmWish] = {}
     policies: Policies | None = None
     """Replaces the inventory's ``policies`` for this host, as a whole."""
 
-    @field_validator("vms")
+    @field_validator("address")
     @classmethod
-    def _vmids(cls, value: dict[int, VmWish]) -> dict[int, VmWish]:
-        for vmid in value:
-            if not 100 <= vmid <= 999_999_999:
-                raise ValueError(f"VM id {vmid} is not allowed: Proxmox takes 100 to 999999999")
+    def _address(cls, value: str) -> str:
+        if not value or re.search(r"\s", value):
+            raise ValueError("write [user@]host[:port] or local")
+        if ":" in value.rpartition("@")[0]:
+            raise ValueError("a password must not stand in the inventory: SSH signs in with a key")
         return value
 
 
+def _inventory_schema(schema: dict[str, Any]) -> None:
+    """The loader takes ``schema`` and keys that begin with ``x-`` (a place for anchors) away before the check."""
+    schema["properties"]["schema"] = {"type": "string", "pattern": "^pvectl\\.inventory/[0-9]+$"}
+    schema["patternProperties"] = {"^x-": {}}
+
+
 class Inventory(Frozen):
+    model_config = ConfigDict(json_schema_extra=_inventory_schema)
+
     hosts: dict[str, Host] = Field(min_length=1)
     policies: Policies = Policies()
 

@@ -1,0 +1,29 @@
+"""What a rule of the doctor is: a name, a sentence and a function from the host model to what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from provision.doctor.finding import Finding, Undecidable
+from provision.evidence import Unknown
+from provision.host.model import HostModel
+
+Outcome = Iterator[Finding | Undecidable]
+"""What a rule yields.  Nothing at all means: every fact was there and nothing is wrong."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``id`` is the name of its module (with ``_`` for ``-``) and of its page."""
+
+    id: str
+    title: str
+    check: Callable[[HostModel], Outcome]
+
+
+def undecided(rule: str, fact: Unknown, about: str) -> Undecidable:
+    """Say that ``rule`` cannot answer because ``about`` is not known."""
+    return Undecidable(
+        rule=rule, missing=f"{about}: {fact.unknown}", supply=fact.supply or "take a new capture as root"
+    )
