@@ -56,7 +56,7 @@ def command(
     _refuse_existing(path, force=force)
     save(capture, path)
     if output is OutputFormat.json:
-        emit_json("report", summary(capture, path))
+        emit_json("summary", summary(capture, path))
     else:
         answer(summary_text(capture, path))
     return 0
