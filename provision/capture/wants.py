@@ -30,7 +30,8 @@ def _commands(*lines: str) -> tuple[Want, ...]:
 
 
 PCI_WANTS: tuple[Want, ...] = (
-    *_links("/sys/bus/pci/devices/*", "/sys/bus/pci/devices/*/{driver,iommu_group,physfn}"),
+    *_links("/sys/bus/pci/devices/*", "/sys/bus/pci/devices/*/{driver,iommu_group,iommu,physfn}"),
+    *_folders("/sys/bus/pci/devices/*/{mdev_supported_types,nvidia}"),
     *_files(f"/sys/bus/pci/devices/*/{{{PCI_FILES}}}", "/sys/bus/pci/devices/*/firmware_node/path"),
     *_files("/sys/devices/pci*/firmware_node/path", "/sys/bus/pci/slots/*/address"),
 )

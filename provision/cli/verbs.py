@@ -58,7 +58,7 @@ def top_help() -> str:
     lines += [
         "",
         "Examples:",
-        "  pvectl doctor root@pve1          what is wrong with this host (changes nothing)",
+        "  pvectl doctor root@pve1      what is wrong with this host (changes nothing)",
         "  pvectl lab run epyc-8x-rtxpro6000 -- pvectl plan",
         "",
         "A host is root@host[:port], local, or a name from the inventory",

@@ -7,8 +7,27 @@ from __future__ import annotations
 
 from typing import Literal
 
+from provision.boot.model import BootLoader
 from provision.evidence import Frozen, Maybe, Unknown
 from provision.pci.model import PciFunction
+from provision.pve.model import HostPci, MappingEntry, PciMapping
+
+__all__ = [
+    "BlockDevice",
+    "BootLoader",
+    "Console",
+    "FileState",
+    "HostModel",
+    "HostPci",
+    "Iommu",
+    "IommuGroup",
+    "Kernel",
+    "MappingEntry",
+    "NetworkInterface",
+    "PciMapping",
+    "Proxmox",
+    "Vm",
+]
 
 
 class IommuGroup(Frozen):
@@ -26,17 +45,6 @@ class Iommu(Frozen):
     firmware_table: Maybe[str | None]
     """``DMAR`` or ``IVRS`` where firmware offers an IOMMU."""
     groups: tuple[IommuGroup, ...]
-
-
-class BootLoader(Frozen):
-    """Which file holds the kernel command line, and why we think so."""
-
-    kind: Literal["grub", "grub-pbt", "systemd-boot", "unknown"]
-    """``grub-pbt`` is GRUB on ESPs that proxmox-boot-tool keeps."""
-    cmdline_file: Maybe[str]
-    evidence: tuple[str, ...]
-    secure_boot: Maybe[bool] = Unknown(unknown="not read")
-    firmware: Maybe[Literal["efi", "bios"]] = Unknown(unknown="not read")
 
 
 class Kernel(Frozen):
@@ -90,38 +98,6 @@ class FileState(Frozen):
     sha256: Maybe[str | None]
     mode: int | None = None
     owner: str | None = None
-
-
-class MappingEntry(Frozen):
-    """One ``map`` line of a PCI resource mapping, as far as it parses."""
-
-    node: str
-    path: str
-    id: str
-    subsystem_id: str | None
-    iommugroup: int | None
-    description: str | None
-    raw: str
-
-
-class PciMapping(Frozen):
-    id: str
-    entries: tuple[MappingEntry, ...]
-    damaged: tuple[str, ...] = ()
-    """``map`` lines that Proxmox drops when it reads the file."""
-    description: str | None = None
-    mdev: bool = False
-    options: dict[str, str] = {}
-    """Every other key of the section, as text."""
-
-
-class HostPci(Frozen):
-    """One ``hostpciN`` of a VM."""
-
-    index: int
-    mapping: str | None
-    host: str | None
-    options: dict[str, str]
 
 
 class Vm(Frozen):

@@ -66,12 +66,17 @@ class ConfigSpace(Frozen):
 
     length: int
     header_type: Maybe[int]
+    """0 for a device, 1 for a bridge."""
+    is_multifunction: Maybe[bool] = Unknown(unknown="not decoded")
+    """Bit 7 of the header type register."""
     port_type: Maybe[PortType | None]
     slot_number: Maybe[int | None] = None
     acs: Maybe[AcsState | None]
     dsn: Maybe[str | None]
     """Device Serial Number as 16 hex digits, upper dword first, ``None`` where there is no capability."""
     has_flr: Maybe[bool]
+    link: Maybe[Link | None] = Unknown(unknown="not decoded")
+    """Link capability and status as the registers hold them; ``None`` without a link."""
     sriov_total_vfs: Maybe[int | None]
     rebar: Maybe[bool]
     clique: Maybe[int | None]
@@ -80,6 +85,8 @@ class ConfigSpace(Frozen):
     subordinate_bus: Maybe[int | None] = None
     prefetch_window: Maybe[tuple[int, int] | None] = None
     """First and last address of a bridge's prefetchable window; ``None`` where it is closed."""
+    memory_window: Maybe[tuple[int, int] | None] = None
+    """The same for its window below 4 GiB."""
 
 
 class PciFunction(Frozen):
@@ -113,7 +120,17 @@ class PciFunction(Frozen):
     modalias: Maybe[str | None] = None
     slot_name: Maybe[str | None] = None
     """Physical slot from /sys/bus/pci/slots."""
+    physfn: Maybe[str | None] = None
+    """BDF of the physical function that a virtual function belongs to."""
+    dma_proxy: str | None = None
+    """BDF whose requester id this function's DMA carries: the VMD controller in front of its domain."""
+    iommu_unit: Maybe[str | None] = Unknown(unknown="the IOMMU unit was not read")
+    """IOMMU that translates for it, as /sys/class/iommu names it."""
+    sriov_total_vfs: Maybe[int | None] = None
+    """sysfs ``sriov_totalvfs``: what the driver core offers."""
     config: Maybe[ConfigSpace] = Unknown(unknown="configuration space was not read")
+    mediated: Maybe[bool] = Unknown(unknown="mdev_supported_types and nvidia/ were not looked for")
+    """sysfs shows ``mdev_supported_types`` or ``nvidia/`` below the function: a vGPU-capable host driver has it."""
 
     @property
     def ids(self) -> str:

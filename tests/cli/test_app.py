@@ -42,7 +42,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ([], []),
         (["plna"], ["no verb", "plan"]),
         (["doctor", "--frob"], ["--frob", "--help"]),
-        (["explain"], ["--help"]),
+        (["topo", "a", "b"], ["--help"]),
     ],
 )
 def test_usage_errors_end_with_64(argv: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

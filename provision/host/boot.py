@@ -1,0 +1,47 @@
+"""What the capture says about boot loader, firmware and Secure Boot."""
+
+from __future__ import annotations
+
+from provision.boot.loader import UUIDS_FILE, LoaderFacts, decide_loader
+from provision.evidence import Maybe, Unknown
+from provision.host.facts import Facts
+from provision.host.model import BootLoader
+
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-*"
+"""EFI global variable: four bytes of attributes, then 1 where Secure Boot is in force."""
+
+
+def read_boot(facts: Facts) -> BootLoader:
+    is_efi = _is_efi(facts)
+    return decide_loader(
+        LoaderFacts(
+            boot_uuids=facts.text(UUIDS_FILE),
+            tool_status=_tool_status(facts),
+            running_cmdline=facts.text("/proc/cmdline"),
+            firmware_is_efi=is_efi,
+            secure_boot=_secure_boot(facts, is_efi),
+        )
+    )
+
+
+def _tool_status(facts: Facts) -> Maybe[str | None]:
+    """The tool fails where it keeps no ESP; what it printed is the answer all the same."""
+    text = facts.capture.text("proxmox-boot-tool status", "command", facts.subject)
+    return text or None if isinstance(text, str) else text
+
+
+def _is_efi(facts: Facts) -> Maybe[bool]:
+    names = facts.names("/sys/firmware")
+    return names if isinstance(names, Unknown) else "efi" in (names or ())
+
+
+def _secure_boot(facts: Facts, is_efi: Maybe[bool]) -> Maybe[bool]:
+    if isinstance(is_efi, Unknown) or not is_efi:
+        return is_efi
+    paths = facts.all(SECURE_BOOT)
+    if isinstance(paths, Unknown) or not paths:
+        return paths if isinstance(paths, Unknown) else False
+    data = facts.data(paths[0])
+    if data is None or isinstance(data, Unknown):
+        return False if data is None else data
+    return data[4] == 1 if len(data) == 5 else Unknown(unknown=f"SecureBoot holds {len(data)} bytes instead of 5")
