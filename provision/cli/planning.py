@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.cli.context import Site
+from provision.errors import PvectlError
 
 if TYPE_CHECKING:
     from provision.host.model import HostModel
@@ -36,3 +38,16 @@ def recorded_identities(model: HostModel) -> dict[str, Identity]:
     state = model.files.get(IDENTITY)
     text = state.content if state is not None else None
     return parse_identities(text.encode(), IDENTITY) if isinstance(text, str) else {}
+
+
+def read_plan(path: Path) -> Plan:
+    """Return the plan in a file.  Raises PvectlError where it cannot be read."""
+    from provision.apply.runs import parse_plan
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PvectlError(
+            f"Unable to read plan {path}: {error.strerror}", "make one with: pvectl plan -o plan.json"
+        ) from error
+    return parse_plan(data, str(path))

@@ -61,9 +61,9 @@ def _proof(site: Site, guests: dict[int, Target], plan: Path | None) -> Proof:
         pve = open_pve(site, session)
         facts = gather(site.name, session, pve, tuple(sorted(site.wish.vms)), guests)
     if plan is not None:
-        from provision.plan.store import load_plan
+        from provision.cli.planning import read_plan
 
-        return Proof(facts=facts, expectations=load_plan(plan).expectations)
+        return Proof(facts=facts, expectations=read_plan(plan).expectations)
     from provision.cli.planning import plan_for
 
     wanted = plan_for(site, facts.model)

@@ -1,0 +1,170 @@
+"""The course of a run from wherever it stands: steps, reboot, confirmation, the rest, done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from provision.apply import consent, places
+from provision.apply.confirm import confirm_groups, confirm_mappings
+from provision.apply.executor import Executor
+from provision.apply.host_files import boot_id, read_file
+from provision.apply.identity import identities_of, parse_identities, render_identities
+from provision.apply.outcome import RunOutcome, Status
+from provision.apply.reboot import Waiting, reboot, wait_for_proxmox
+from provision.apply.records import Done, FileFacts, PhaseDone, RebootAsked, Rebooted, Step
+from provision.apply.steps import steps_of, wants_reboot
+from provision.errors import ApplyStopped, Interrupted, PvectlError, Refused, StalePlan
+from provision.host.model import HostModel
+from provision.plan.model import ActionRun, FileWrite, Plan
+
+IDENTITY_STEP = "identity"
+
+
+def finish_apply(executor: Executor, plan: Plan) -> RunOutcome:
+    """Do what is left of an apply run.  Raises ApplyStopped, Interrupted or Refused where it cannot end."""
+    with _stopping(executor):
+        return _apply(executor, plan)
+
+
+def finish_rollback(executor: Executor) -> RunOutcome:
+    """Do what is left of a rollback run.  Raises like :func:`finish_apply`."""
+    with _stopping(executor):
+        return _rollback(executor)
+
+
+def _apply(executor: Executor, plan: Plan) -> RunOutcome:
+    todo = steps_of(plan)
+    if not _cross(executor, todo, needs_reboot=wants_reboot(plan)):
+        host = f"{executor.options.host} " if executor.options.host else ""
+        command = f"pvectl apply {host}--resume {executor.run.id} --reboot"
+        return _outcome(executor, todo, "reboot-needed", next_command=command)
+    model = executor.seams.read_host(executor.link.session)
+    confirm_groups(plan, model, executor.run.id)
+    after = [step for step in todo if step.phase == "after-reboot"]
+    executor.do_all(step for step in after if not _is_start(step))
+    confirm_mappings(plan, executor.link, executor.run.id)
+    notes = _record_identities(executor, plan, model, len(todo))
+    executor.do_all(step for step in after if _is_start(step))
+    _end(executor)
+    command = f"pvectl verify {executor.options.host or plan.host}"
+    return _outcome(executor, todo, "done", notes=notes, next_command=command)
+
+
+def _rollback(executor: Executor) -> RunOutcome:
+    todo = executor.run.start.steps
+    needs_reboot = any(step.needs_reboot for step in todo)
+    has_after = any(step.phase == "after-reboot" for step in todo)
+    crossed = _cross(executor, todo, needs_reboot=needs_reboot)
+    if not crossed and has_after:
+        return _outcome(executor, todo, "reboot-needed", next_command=f"{_resume_command(executor)} --reboot")
+    executor.do_all(step for step in todo if step.phase == "after-reboot")
+    _end(executor)
+    if not crossed:
+        note = "the files are as before; the host runs with the old settings again after a reboot"
+        return _outcome(executor, todo, "reboot-needed", notes=(note,), next_command="systemctl reboot")
+    return _outcome(executor, todo, "done", next_command=f"pvectl plan {executor.options.host}".rstrip())
+
+
+def _is_start(step: Step) -> bool:
+    return isinstance(step.operation, ActionRun) and step.operation.name == "vm-start"
+
+
+def _cross(executor: Executor, todo: Sequence[Step], *, needs_reboot: bool) -> bool:
+    """Do all before the reboot, and the reboot where it is allowed.  False: the host still has to reboot."""
+    session = executor.link.session
+    if executor.run.phase_done is None:
+        executor.do_all(step for step in todo if step.phase == "before-reboot")
+        executor.add(PhaseDone(boot_id=boot_id(session)))
+    if not needs_reboot or executor.run.has_rebooted:
+        return True
+    done_in = executor.run.phase_done
+    now = boot_id(session)
+    if done_in is not None and now != done_in.boot_id:
+        executor.add(Rebooted(boot_id=now))
+        wait_for_proxmox(_waiting(executor))
+        return True
+    if not executor.options.reboot:
+        return False
+    if not executor.options.stop_guests or executor.options.policies.reboot == "never":
+        consent.check_reboot(executor.seams.read_host(session), session.target, executor.options)
+    _reboot(executor)
+    return True
+
+
+def _reboot(executor: Executor) -> None:
+    """Ask for the reboot with an event on disk, and come back in the new boot."""
+    executor.pause_if_asked()
+    old = boot_id(executor.link.session)
+    executor.add(RebootAsked(boot_id=old))
+    new = reboot(_waiting(executor), old)
+    executor.add(Rebooted(boot_id=new))
+    wait_for_proxmox(_waiting(executor))
+
+
+def _waiting(executor: Executor) -> Waiting:
+    return Waiting(executor.link, executor.options, executor.report, executor.seams, _resume_command(executor))
+
+
+def _resume_command(executor: Executor) -> str:
+    host = f"{executor.options.host} " if executor.options.host else ""
+    return f"pvectl apply {host}--resume {executor.run.id}"
+
+
+def _record_identities(executor: Executor, plan: Plan, model: HostModel, number: int) -> tuple[str, ...]:
+    """Record who the plan's GPUs are, as a step of its own with backup and undo."""
+    if executor.run.receipt(IDENTITY_STEP) or not plan.gpus:
+        return ()
+    found, notes = identities_of(plan, model)
+    begun = executor.run.intent(IDENTITY_STEP)
+    meta, data = read_file(executor.link.session, places.IDENTITY)
+    old = parse_identities(data, f"{places.IDENTITY} on {executor.link.session.target}") if meta.sha256 else {}
+    if begun is None and all(old.get(bdf) == device for bdf, device in found.items()):
+        return notes
+    content = render_identities({**old, **found}, places.created_of(executor.run.id))
+    expect = begun.before.meta.sha256 if begun and isinstance(begun.before, FileFacts) else meta.sha256
+    operation = FileWrite(path=places.IDENTITY, content=content, expect=expect, mode=0o600)
+    executor.do(Step(number=number, id=IDENTITY_STEP, title="Record who the GPUs are", operation=operation))
+    return notes
+
+
+def _end(executor: Executor) -> None:
+    session = executor.link.session
+    executor.add(Done(boot_id=boot_id(session)))
+    executor.lock.release(session)
+
+
+def _outcome(
+    executor: Executor,
+    todo: Sequence[Step],
+    status: Status,
+    *,
+    notes: tuple[str, ...] = (),
+    next_command: str = "",
+) -> RunOutcome:
+    run = executor.run
+    titles = tuple(step.title for step in todo if run.receipt(step.id))
+    return RunOutcome(
+        kind=run.start.kind, status=status, run=run.id, steps=titles, notes=notes, next_command=next_command
+    )
+
+
+@contextmanager
+def _stopping(executor: Executor) -> Iterator[None]:
+    """Turn whatever stops a begun run into ApplyStopped or Interrupted, with the way on.  The lock stays."""
+    run, target = executor.run.id, executor.link.session.target
+    way_on = f"everything done so far has its receipt on the host; go on with: {_resume_command(executor)}"
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted) as error:
+        raise Interrupted(f"Stopped run {run} on {target}: interrupted", way_on) from error
+    except StalePlan as error:
+        raise ApplyStopped(f"{error.message} (run {run} on {target})", way_on) from error
+    except (ApplyStopped, Refused):
+        raise
+    except PvectlError as error:
+        if executor.seams.interrupted():  # Ctrl-C also reaches a child process that carries a local session
+            raise Interrupted(f"Stopped run {run} on {target}: interrupted", way_on) from error
+        raise ApplyStopped(
+            f"{error.message} (run {run} on {target})", f"{error.hint}; {way_on}" if error.hint else way_on
+        ) from error

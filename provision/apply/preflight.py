@@ -1,0 +1,100 @@
+"""What must be true of a plan before its first step: no secrets, paths of their kind, rights, quorum."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from provision.apply.link import Link
+from provision.apply.objects import needs_stop
+from provision.errors import PrivilegeMissing, PvectlError, PveError, StalePlan
+from provision.plan.model import ActionRun, Change, FileRemove, FileWrite, MappingDelete, MappingPut, Plan, VmSet
+
+SECRET_OPTIONS: frozenset[str] = frozenset({"cipassword", "sshkeys", "cicustom", "ciuser"})
+"""VM options that are or point to credentials: no plan, journal or message may hold their values."""
+
+PATHS: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"/etc/default/grub",
+        r"/etc/default/grub\.d/[\w.-]+\.cfg",
+        r"/etc/kernel/cmdline",
+        r"/etc/udev/rules\.d/[\w.-]+\.rules",
+        r"/etc/modprobe\.d/[\w.-]+\.conf",
+        r"/etc/modules-load\.d/[\w.-]+\.conf",
+        r"/etc/modules",
+        r"/etc/systemd/system/[\w.@-]+\.(service|timer)",
+        r"/etc/systemd/system/[\w.@-]+\.d/[\w.-]+\.conf",
+        r"/var/lib/pvectl/identity\.json",
+    )
+)
+"""Files that a plan may write or remove: a plan file is input from anywhere."""
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise PvectlError where the plan holds what apply never does, whoever wrote the file."""
+    for change in plan.changes:
+        problem = _problem(change)
+        if problem:
+            raise PvectlError(
+                f"Unable to apply the plan to {plan.host}: step {change.id} {problem}",
+                "make a new plan with: pvectl plan",
+            )
+
+
+def _problem(change: Change) -> str:
+    op = change.operation
+    if isinstance(op, (FileWrite, FileRemove)) and not any(p.fullmatch(op.path) for p in PATHS):
+        return f"would write {op.path}, which is no file that pvectl writes"
+    if isinstance(op, VmSet):
+        secret = sorted(SECRET_OPTIONS & {*op.set, *op.delete, *op.before})
+        if secret:
+            return f"holds the option {secret[0]} of VM {op.vmid}, which is a secret"
+        unread = sorted({*op.set, *op.delete} - set(op.before))
+        if unread:
+            return f"does not say what {unread[0]} of VM {op.vmid} is now"
+        if set(op.set) & set(op.delete):
+            return f"sets and deletes the same option of VM {op.vmid}"
+    return ""
+
+
+def check_rights(changes: Iterable[Change], link: Link) -> None:
+    """Raise where this session may not do a step: better before the first than in the middle."""
+    has_root = link.session.euid == 0
+    for change in changes:
+        if change.privilege == "root-shell" and not has_root:
+            raise PrivilegeMissing(
+                f"Unable to do step {change.id} on {link.session.target}: it needs a root shell",
+                "connect as root, or as a user with passwordless sudo",
+            )
+        if change.privilege == "ticket" and not link.pve.is_root:
+            raise PrivilegeMissing(
+                f"Unable to do step {change.id} on {link.session.target}: Proxmox leaves it to root@pam alone, "
+                "and an API token is not root@pam",
+                "use auth: ticket with root@pam, or auth: none with a root shell, in the inventory",
+            )
+
+
+def check_stopped(plan: Plan, link: Link) -> None:
+    """Raise StalePlan where a VM runs that the plan found stopped: its options would wait for a cold start."""
+    touched = {c.operation.vmid for c in plan.changes if isinstance(c.operation, VmSet) and needs_stop(c.operation)}
+    stops = {
+        c.operation.vmid for c in plan.changes if isinstance(c.operation, ActionRun) and c.operation.name == "vm-stop"
+    } | set(plan.stops_guests)
+    running = [vmid for vmid in sorted(touched - stops) if link.pve.vm_status(vmid) == "running"]
+    if running:
+        raise StalePlan(
+            f"Unable to apply the plan to {plan.host}: guests run that it found stopped",
+            f"make a new plan with: pvectl plan {plan.host}",
+            moved=tuple(f"vm/{vmid}: it is running" for vmid in running),
+        )
+
+
+def check_quorum(plan: Plan, link: Link) -> None:
+    """Raise PveError where /etc/pve is read-only."""
+    writes = any(isinstance(c.operation, (MappingPut, MappingDelete, VmSet)) for c in plan.changes)
+    if writes and not link.pve.quorate():
+        raise PveError(
+            f"Unable to change Proxmox' objects on {link.session.target}: without quorum /etc/pve is read-only",
+            "bring the other nodes back, then repeat the command",
+        )

@@ -1,0 +1,188 @@
+"""From a run's journal to the steps that undo it: guests down, objects back, files generated, guests up.
+
+An object that is neither as the run found it nor as the run left it was changed by someone else
+since: that is named and refused before anything is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from provision.apply.actions import COMMANDS
+from provision.apply.host_files import boot_id
+from provision.apply.link import Link
+from provision.apply.objects import LIVE_OPTIONS
+from provision.apply.places import HOME
+from provision.apply.records import (
+    ActionFacts,
+    FileRestore,
+    FolderRemove,
+    GuestFacts,
+    MappingFacts,
+    Step,
+    StepOperation,
+)
+from provision.apply.runs import Run
+from provision.apply.trails import Trail, intents_of, observe_now, trails_of
+from provision.errors import StalePlan
+from provision.evidence import Frozen, Unknown
+from provision.host.model import HostModel
+from provision.plan.model import ActionRun, MappingDelete, MappingPut, Phase, VmSet
+from provision.remote.session import FileMeta
+
+
+class Undoing(Frozen):
+    """What a rollback would do."""
+
+    steps: tuple[Step, ...]
+    stops: tuple[int, ...]
+    """Running guests that go down for it."""
+    starts: tuple[int, ...]
+    """Guests that ran before the run: they run again after it."""
+    needs_reboot: bool
+
+
+Draft = tuple[str, StepOperation, Phase]
+"""Title, operation and phase of a step to be."""
+
+
+def plan_undo(run: Run, earlier: Sequence[Run], link: Link, model: HostModel, *, reboot: bool) -> Undoing:
+    """Return the steps that undo ``run``.  Raises StalePlan naming every object that someone else changed.
+
+    ``earlier`` are rollbacks of the same run that did not end: files are generated and folders removed also
+    where the objects are back already, since one of them may have stopped right there.  Without ``reboot``
+    guests are not started again where the host has to reboot first.
+    """
+    trails = trails_of(run)
+    observe_now(trails.values(), link)
+    back = sorted((t for t in trails.values() if not t.is_back), key=lambda t: t.last, reverse=True)
+    _refuse_foreign(run, back, model, link.session.target)
+    needs_reboot = _needs_reboot(run, earlier, trails.values(), boot_id(link.session))
+    stops, starts = _guests(run, back, link, needs_reboot=needs_reboot)
+    drafts = [*_stops(stops), *_restores(back), *_folders(trails.values()), *_generators(run)]
+    if reboot or not needs_reboot:
+        drafts += _starts(starts, "after-reboot" if needs_reboot else "before-reboot")
+    steps = tuple(
+        Step(number=n, id=f"undo.{n}", title=title, operation=op, phase=phase, needs_reboot=needs_reboot)
+        for n, (title, op, phase) in enumerate(drafts)
+    )
+    return Undoing(steps=steps, stops=stops, starts=starts, needs_reboot=needs_reboot)
+
+
+def _needs_reboot(run: Run, earlier: Sequence[Run], trails: Iterable[Trail], now: str) -> bool:
+    """What was never booted needs no reboot to be undone, nor what an earlier rollback undid before this boot."""
+    booting = [trail for trail in trails if trail.needs_reboot]
+    undone_in = [old.phase_done.boot_id for old in earlier if old.phase_done]
+    is_booted_back = all(trail.is_back for trail in booting) and any(boot != now for boot in undone_in)
+    return bool(booting) and now != run.start.boot_id and not is_booted_back
+
+
+def _stops(vmids: Iterable[int]) -> list[Draft]:
+    return [(f"Shut down VM {vmid}", ActionRun(name="vm-stop", vmid=vmid), "before-reboot") for vmid in vmids]
+
+
+def _starts(vmids: Iterable[int], phase: Phase) -> list[Draft]:
+    return [(f"Start VM {vmid}", ActionRun(name="vm-start", vmid=vmid), phase) for vmid in vmids]
+
+
+def _refuse_foreign(run: Run, back: Sequence[Trail], model: HostModel, target: str) -> None:
+    moved = [f"{trail.key}: someone changed it since" for trail in back if not trail.is_ours]
+    moved += [line for trail in back for line in _users(trail, back, model)]
+    if moved:
+        raise StalePlan(
+            f"Unable to roll back run {run.id} on {target}: what it changed is not as it left it",
+            "undo those changes first (a later run by its own rollback), then repeat the command",
+            moved=tuple(moved),
+        )
+
+
+def _users(trail: Trail, back: Sequence[Trail], model: HostModel) -> list[str]:
+    """Return the other VMs that use a mapping which would be deleted: Proxmox itself does not ask."""
+    first = trail.values[0]
+    if not isinstance(first, MappingFacts) or first.entries is not None:
+        return []
+    vms = model.proxmox.vms
+    if isinstance(vms, Unknown):
+        return [f"{trail.key}: whether a VM uses it is {vms}"]
+    restored = {(t.key.name, t.key.option) for t in back if t.key.kind == "vm"}
+    return [
+        f"{trail.key}: VM {vm.vmid} uses it in hostpci{slot.index}"
+        for vm in vms
+        for slot in vm.hostpci
+        if slot.mapping == trail.key.name and (str(vm.vmid), f"hostpci{slot.index}") not in restored
+    ]
+
+
+def _guests(
+    run: Run, back: Sequence[Trail], link: Link, *, needs_reboot: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return which guests must go down, and which are to be started again: those that ran when the run began."""
+    before = run.start.running
+    cold = {int(t.key.name) for t in back if t.key.kind == "vm" and t.key.option not in LIVE_OPTIONS}
+    moved = {i.before.vmid for i in intents_of(run) if isinstance(i.before, GuestFacts)}
+    running = [vmid for vmid in sorted({*cold, *moved, *before}) if link.pve.vm_status(vmid) == "running"]
+    stops = tuple(vmid for vmid in running if vmid in cold or vmid not in before)
+    return stops, tuple(vmid for vmid in before if needs_reboot or vmid in stops or vmid not in running)
+
+
+def _restores(back: Sequence[Trail]) -> list[Draft]:
+    """Return the operations that bring the objects back, the latest first; one for all options of a VM."""
+    operations: list[StepOperation] = []
+    vms: set[str] = set()
+    for trail in back:
+        if trail.key.kind != "vm":
+            operations.append(_object(trail))
+        elif trail.key.name not in vms:
+            vms.add(trail.key.name)
+            operations.append(_vm(trail.key.name, back))
+    return [(_title(op), op, "before-reboot") for op in operations]
+
+
+def _folders(trails: Iterable[Trail]) -> list[Draft]:
+    made = {path for trail in trails for path in trail.missing_folders if not HOME.startswith(path)}
+    paths = tuple(sorted(made, key=lambda path: (-path.count("/"), path)))
+    return [("Remove folders that the run made", FolderRemove(paths=paths), "before-reboot")] if paths else []
+
+
+def _object(trail: Trail) -> StepOperation:
+    first, now = trail.values[0], trail.now
+    if isinstance(first, FileMeta) and isinstance(now, FileMeta):
+        backup = trail.backup if first.sha256 is not None else None
+        return FileRestore(path=first.path, expect=now.sha256, meta=first, backup=backup)
+    if not isinstance(first, MappingFacts) or not isinstance(now, MappingFacts):
+        raise TypeError(f"{trail.key} is neither a file nor a mapping")
+    if first.entries is None:
+        return MappingDelete(id=first.id, before=now.entries or ())
+    description = first.description or ("" if now.description else None)
+    return MappingPut(id=first.id, entries=first.entries, before=now.entries, description=description)
+
+
+def _vm(vmid: str, back: Iterable[Trail]) -> VmSet:
+    ours = [trail for trail in back if trail.key.kind == "vm" and trail.key.name == vmid]
+    first = {trail.key.option: _text(trail.values[0]) for trail in ours}
+    return VmSet(
+        vmid=int(vmid),
+        set={option: value for option, value in first.items() if value is not None},
+        delete=tuple(option for option, value in first.items() if value is None),
+        before={trail.key.option: _text(trail.now) for trail in ours},
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _title(op: StepOperation) -> str:
+    if isinstance(op, FileRestore):
+        return f"{'Restore' if op.backup else 'Remove'} {op.path}"
+    if isinstance(op, MappingPut):
+        return f"Restore mapping {op.id}"
+    if isinstance(op, MappingDelete):
+        return f"Delete mapping {op.id}"
+    return f"Restore the options of VM {op.vmid}" if isinstance(op, VmSet) else op.op
+
+
+def _generators(run: Run) -> list[Draft]:
+    """Return the generating actions that the run began, in its order: they read the files that are back by then."""
+    begun = {i.before.name: ActionRun(name=i.before.name) for i in intents_of(run) if isinstance(i.before, ActionFacts)}
+    return [(f"Run {' '.join(COMMANDS[name])}", op, "before-reboot") for name, op in begun.items() if name in COMMANDS]

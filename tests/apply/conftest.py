@@ -1,0 +1,726 @@
+"""A host in memory: files, Proxmox objects, boots.  Any call to it can be made to fail."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import pytest
+
+from provision.apply.host_files import BOOT_ID
+from provision.apply.outcome import ApplyOptions, RunOutcome, Seams
+from provision.apply.run import apply_plan, resume, rollback, rollback_all
+from provision.capture.model import Item
+from provision.errors import ConnectionCut, ConnectionRefused, PvectlError, StaleDigest, StalePlan
+from provision.host.model import (
+    BootLoader,
+    Console,
+    FileState,
+    HostModel,
+    HostPci,
+    Iommu,
+    IommuGroup,
+    Kernel,
+    MappingEntry,
+    PciMapping,
+    Proxmox,
+    Vm,
+)
+from provision.pci.model import ConfigSpace, PciFunction
+from provision.plan.digests import ABSENT, mapping_digest, text_digest, vm_digest
+from provision.plan.model import (
+    ActionRun,
+    Basis,
+    Change,
+    FileRemove,
+    FileWrite,
+    GpuRow,
+    MappingDelete,
+    MappingPut,
+    Plan,
+    VmSet,
+)
+from provision.pve.property_string import parse
+from provision.pve.session import CheckMessage, MappingRow, TaskResult, VmConfig
+from provision.remote.session import FileMeta, Read, RunResult, Want, WriteDone
+
+HOME = "/var/lib/pvectl"
+GRUB = "/etc/default/grub.d/pvectl.cfg"
+VFIO = "/etc/modprobe.d/vfio.conf"
+OLD = "/etc/modprobe.d/nvidia.conf"
+GRUB_CFG = "/boot/grub/grub.cfg"
+Mode = Literal["before", "after", "full"]
+
+
+class ControllerDied(BaseException):
+    """SIGKILL in the middle of a call."""
+
+
+class NotListed(AssertionError):
+    """A command that the fake does not know."""
+
+
+@dataclass
+class File:
+    data: bytes
+    mode: int = 0o644
+    uid: int = 0
+    gid: int = 0
+    mtime_ns: int = 1_000
+
+    def meta(self, path: str) -> FileMeta:
+        return FileMeta(
+            path=path,
+            sha256=hashlib.sha256(self.data).hexdigest(),
+            mode=self.mode,
+            uid=self.uid,
+            gid=self.gid,
+            mtime_ns=self.mtime_ns,
+        )
+
+
+@dataclass
+class Fuse:
+    """Blows at call number ``at``: before or after the call took effect, or since the disk is full."""
+
+    at: int
+    mode: Mode
+    error: Callable[[], BaseException]
+    blown: bool = False
+
+
+@dataclass
+class Guest:
+    values: dict[str, str]
+    running: bool = False
+    node: str = "pve1"
+
+
+class FakeHost:
+    """Two GPUs, one NIC; ``iommu=pt`` in grub.cfg moves the groups of the GPUs from 10, 11 to 20, 21."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, File] = {
+            "/etc/default/grub": File(b'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'),
+            VFIO: File(b"# by hand \xff\n", mode=0o640, uid=7, gid=8, mtime_ns=123_456_789),
+            OLD: File(b"blacklist nvidia\n", mtime_ns=77),
+            GRUB_CFG: File(b"linux quiet\n"),
+        }
+        self.folders = {"/", "/etc", "/etc/default", "/etc/modprobe.d", "/boot", "/boot/grub", "/var", "/var/lib"}
+        self.boots = 1
+        self.cmdline = "quiet"
+        self.reboots_wrong = False
+        self.mappings: dict[str, tuple[tuple[str, ...], str | None]] = {
+            "pool": ((entry("41", 10), entry("61", 11)), "all of them"),
+            "stale": ((entry("41", 3),), None),
+        }
+        self.guests = {
+            100: Guest({"name": "llm", "memory": "4096", "hostpci0": "mapping=pool,pcie=1", "tags": "gpu"}),
+            101: Guest({"name": "db"}),
+        }
+        self.quorate = True
+        self.calls: list[str] = []
+        self.commands: list[tuple[str, ...]] = []
+        self.fuse: Fuse | None = None
+        self.grub_result: RunResult | None = None
+        self.start_result: TaskResult | None = None
+        self.clock = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+        self.monotonic = 0.0
+        self.tokens = 0
+        self.machine_id = "m1"
+        self.ids = "10de:2bb5"
+
+    # --- calls and their failures ---
+
+    def call(self, name: str, act: Callable[[], Any], torn: Callable[[], None] | None = None) -> Any:
+        self.calls.append(name)
+        fuse = self.fuse
+        if fuse is None:
+            return act()
+        if fuse.blown and fuse.mode != "full":
+            raise fuse.error()
+        if fuse.blown or len(self.calls) == fuse.at:
+            return self._blow(fuse, name, act, torn)
+        return act()
+
+    def _blow(self, fuse: Fuse, name: str, act: Callable[[], Any], torn: Callable[[], None] | None) -> Any:
+        fuse.blown = True
+        if fuse.mode == "after":
+            act()
+        elif fuse.mode == "full" and not name.startswith(("write", "append", "make_folder")):
+            return act()
+        if torn is not None and fuse.mode != "after":
+            torn()
+        raise fuse.error()
+
+    # --- what a boot does ---
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self.boots}"
+
+    def group(self, bus: str) -> int:
+        base = {"41": 10, "61": 11}[bus]
+        moved = "iommu=pt" in self.cmdline and not self.reboots_wrong
+        return base + 10 if moved else base
+
+    def update_grub(self) -> None:
+        pt = " iommu=pt" if GRUB in self.files and b"iommu=pt" in self.files[GRUB].data else ""
+        self.files[GRUB_CFG] = File(f"linux quiet{pt}\n".encode())
+
+    def reboot(self) -> None:
+        self.boots += 1
+        self.cmdline = self.files[GRUB_CFG].data.decode().removeprefix("linux ").strip()
+        for guest in self.guests.values():
+            guest.running = False
+
+    # --- what is compared ---
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything but our own folder, which has a law of its own; guests by what they are to be."""
+        return {
+            "files": {p: vars(f).copy() for p, f in self.files.items() if not p.startswith(HOME)},
+            "folders": {f for f in self.folders if not f.startswith(HOME)},
+            "mappings": dict(self.mappings),
+            "guests": {vmid: dict(g.values) for vmid, g in self.guests.items()},
+            "running": {vmid for vmid, g in self.guests.items() if g.running},
+        }
+
+    # --- the model ---
+
+    def model(self) -> HostModel:
+        functions = tuple(self._gpu(bus) for bus in ("41", "61"))
+        return HostModel(
+            hostname="pve1",
+            machine_id=self.machine_id,
+            kernel=Kernel(
+                release="6.14",
+                running_cmdline=self.cmdline,
+                boot_id=self.boot_id,
+                modules=(),
+                cpu_vendor="AuthenticAMD",
+                phys_bits=48,
+                memory_bytes=1,
+                numa_nodes=(0,),
+            ),
+            boot=BootLoader(kind="grub", cmdline_file="/etc/default/grub", evidence=()),
+            iommu=Iommu(
+                units=("ivhd0",),
+                firmware_table="IVRS",
+                groups=tuple(IommuGroup(number=f.iommu_group, members=(f.bdf,)) for f in functions),
+            ),
+            pci=functions,
+            disks=(),
+            interfaces=(),
+            console=Console(has_bmc=True, boot_vga=None, serial=True),
+            proxmox=self._proxmox(),
+            files={path: self._file(path) for path in (GRUB, VFIO, OLD)},
+        )
+
+    def _gpu(self, bus: str) -> PciFunction:
+        vendor, device = (int(part, 16) for part in self.ids.split(":"))
+        config = ConfigSpace(
+            length=4096,
+            header_type=0,
+            port_type="endpoint",
+            acs=None,
+            dsn=f"00000000000000{bus}",
+            has_flr=True,
+            sriov_total_vfs=None,
+            rebar=True,
+            clique=None,
+        )
+        return PciFunction(
+            bdf=f"0000:{bus}:00.0",
+            vendor=vendor,
+            device=device,
+            class_code=0x030200,
+            subsystem_vendor=0x10DE,
+            subsystem_device=0x204B,
+            root=f"pci0000:{bus}",
+            root_acpi_path=f"\\_SB_.S{bus}",
+            iommu_group=self.group(bus),
+            config=config,
+        )
+
+    def _file(self, path: str) -> FileState:
+        file = self.files.get(path)
+        sha256 = file.meta(path).sha256 if file else None
+        return FileState(path=path, content=file.data.decode("utf-8", "replace") if file else None, sha256=sha256)
+
+    def _proxmox(self) -> Proxmox:
+        mappings = tuple(
+            PciMapping(id=name, entries=tuple(_entry(raw) for raw in entries), description=description)
+            for name, (entries, description) in self.mappings.items()
+        )
+        return Proxmox(
+            version="9.0.3",
+            node="pve1",
+            quorate=self.quorate,
+            mappings=mappings,
+            mapping_file=FileState(path="/etc/pve/mapping/pci.cfg", content="", sha256=""),
+            vms=tuple(self._vm(vmid) for vmid in self.guests),
+        )
+
+    def _vm(self, vmid: int) -> Vm:
+        guest = self.guests[vmid]
+        slots = tuple(
+            HostPci(index=int(key[7:]), mapping=parse(value).get("mapping"), host=None, options={})
+            for key, value in guest.values.items()
+            if key.startswith("hostpci")
+        )
+        return Vm(
+            vmid=vmid,
+            node=guest.node,
+            name=guest.values["name"],
+            status="running" if guest.running else "stopped",
+            config_text=self.vm_text(vmid),
+            config=dict(guest.values),
+            hostpci=slots,
+        )
+
+    def vm_text(self, vmid: int) -> str:
+        return "".join(f"{key}: {value}\n" for key, value in sorted(self.guests[vmid].values.items()))
+
+
+def entry(bus: str, group: int, ids: str = "10de:2bb5") -> str:
+    return f"id={ids},iommugroup={group},node=pve1,path=0000:{bus}:00.0,subsystem-id=10de:204b"
+
+
+def _entry(raw: str) -> MappingEntry:
+    values = parse(raw)
+    return MappingEntry(
+        node=values["node"],
+        path=values["path"],
+        id=values["id"],
+        subsystem_id=values.get("subsystem-id"),
+        iommugroup=int(values["iommugroup"]) if "iommugroup" in values else None,
+        description=None,
+        raw=raw,
+    )
+
+
+class FakeSession:
+    def __init__(self, host: FakeHost) -> None:
+        self.host = host
+        self.boot = host.boots
+        self.target = "root@pve1"
+        self.host_key = "SHA256:key"
+        self.euid = 0
+        self.closed = False
+
+    def _call(self, name: str, act: Callable[[], Any], torn: Callable[[], None] | None = None) -> Any:
+        if self.boot != self.host.boots or self.closed:
+            raise ConnectionCut("Unable to reach root@pve1: the connection was cut", "connect again", "pve1")
+        return self.host.call(name, act, torn)
+
+    def read(self, wants: Sequence[Want], *, deadline: float = 60.0) -> list[Read]:
+        return self._call("read " + wants[0].pattern, lambda: [r for w in wants for r in self._read(w)])
+
+    def _read(self, want: Want) -> list[Read]:
+        if want.kind == "dir":
+            return [self._folder(want.pattern)]
+        if want.pattern == BOOT_ID:
+            return [self._found(BOOT_ID, File(f"{self.host.boot_id}\n".encode()))]
+        paths = [p for p in sorted(self.host.files) if _matches(p, want.pattern)]
+        return [self._found(p, self.host.files[p]) for p in paths] or [
+            Read(item=Item(subject="host", key=want.pattern, kind="file", state="absent"))
+        ]
+
+    def _found(self, path: str, file: File) -> Read:
+        item = Item(
+            subject="host",
+            key=path,
+            kind="file",
+            state="read",
+            mode=file.mode,
+            uid=file.uid,
+            gid=file.gid,
+            mtime_ns=file.mtime_ns,
+        )
+        return Read(item=item, data=file.data)
+
+    def _folder(self, path: str) -> Read:
+        state: Literal["read", "absent"] = "read" if path in self.host.folders else "absent"
+        every = [*self.host.files, *self.host.folders]
+        names = sorted({p.removeprefix(path + "/").split("/")[0] for p in every if p.startswith(path + "/")})
+        return Read(
+            item=Item(subject="host", key=path, kind="dir", state=state), data="".join(f"{n}\n" for n in names).encode()
+        )
+
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 60.0, env: dict[str, str] | None = None
+    ) -> RunResult:
+        return self._call("run " + argv[0], lambda: self._run(tuple(argv)))
+
+    def _run(self, argv: tuple[str, ...]) -> RunResult:
+        self.host.commands.append(argv)
+        if argv == ("update-grub",):
+            if self.host.grub_result:
+                return self.host.grub_result
+            self.host.update_grub()
+        elif argv == ("systemctl", "reboot"):
+            self.host.reboot()
+        elif argv[0] not in ("update-initramfs", "udevadm", "proxmox-boot-tool"):
+            raise NotListed(argv)
+        return RunResult(argv=argv, rc=0)
+
+    def write(self, path: str, data: bytes, *, expect: str | None, **wish: Any) -> WriteDone:
+        return self._call(f"write {path}", lambda: self._write(path, data, expect, wish))
+
+    def _write(self, path: str, data: bytes, expect: str | None, wish: dict[str, Any]) -> WriteDone:
+        before = self._meta(path, expect)
+        folder = path.rpartition("/")[0]
+        if wish.pop("make_parents", False):
+            self._make(folder)
+        assert folder in self.host.folders, f"{folder} does not exist"
+        old = self.host.files.get(path)
+        wish = {key: value for key, value in wish.items() if value is not None}
+        kept = {k: v for k, v in vars(old).items() if k != "data"} if old else {"mtime_ns": 5_000}
+        self.host.files[path] = File(data, **{**kept, **wish})
+        return WriteDone(before=before, after=self.host.files[path].meta(path))
+
+    def _meta(self, path: str, expect: str | None) -> FileMeta:
+        file = self.host.files.get(path)
+        meta = file.meta(path) if file else FileMeta(path=path, sha256=None)
+        if meta.sha256 != expect:
+            raise StalePlan(f"Unable to write {path} on root@pve1: its content has changed", "plan again", (path,))
+        return meta
+
+    def remove(self, path: str, *, expect: str) -> WriteDone:
+        return self._call(f"remove {path}", lambda: self._remove(path, expect))
+
+    def _remove(self, path: str, expect: str) -> WriteDone:
+        before = self._meta(path, expect)
+        del self.host.files[path]
+        return WriteDone(before=before, after=FileMeta(path=path, sha256=None))
+
+    def append(self, path: str, data: bytes) -> None:
+        self._call("append", lambda: self._append(path, data), lambda: self._append(path, data[: len(data) // 2]))
+
+    def _append(self, path: str, data: bytes) -> None:
+        file = self.host.files.setdefault(path, File(b"", mode=0o600))
+        file.data += data
+
+    def make_folder(self, path: str, *, mode: int = 0o700) -> None:
+        self._call(f"make_folder {path}", lambda: self._make(path))
+
+    def _make(self, path: str) -> None:
+        parts = path.strip("/").split("/")
+        self.host.folders |= {"/" + "/".join(parts[: i + 1]) for i in range(len(parts))}
+
+    def remove_folder(self, path: str) -> None:
+        self._call(f"remove_folder {path}", lambda: self._remove_folder(path))
+
+    def _remove_folder(self, path: str) -> None:
+        inside = [p for p in (*self.host.files, *self.host.folders) if p.startswith(path + "/")]
+        if inside:
+            raise PvectlError(f"Unable to remove {path}: it is not empty: {inside}")
+        self.host.folders.discard(path)
+
+    def python(self, source: bytes, argv: Sequence[str] = (), *, stdin: bytes = b"", timeout: float = 1) -> RunResult:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path.count("/") == pattern.count("/") and fnmatch.fnmatchcase(path, pattern)
+
+
+class FakePve:
+    way: Literal["api", "shell"] = "shell"
+    is_root = True
+    node = "pve1"
+
+    def __init__(self, host: FakeHost) -> None:
+        self.host = host
+
+    def version(self) -> str:
+        return "9.0.3"
+
+    def quorate(self) -> bool:
+        return self.host.call("quorate", lambda: self.host.quorate)
+
+    def _digest(self) -> str:
+        return text_digest(repr(self.host.mappings))
+
+    def mappings(self, *, check_node: bool = False) -> tuple[MappingRow, ...]:
+        return self.host.call("mappings", lambda: tuple(self._row(name, check_node) for name in self.host.mappings))
+
+    def _row(self, id: str, check_node: bool) -> MappingRow:
+        entries, description = self.host.mappings[id]
+        ours = [e for e in entries if parse(e)["node"] == "pve1"]
+        wrong = [e for e in ours if int(parse(e)["iommugroup"]) != self.host.group(parse(e)["path"][5:7])]
+        checks = tuple(CheckMessage(severity="error", message=f"Invalid configuration: {e}\n") for e in wrong)
+        return MappingRow(
+            id=id,
+            entries=entries,
+            digest=self._digest(),
+            description=description,
+            checks=checks if check_node else (),
+        )
+
+    def mapping_create(self, id: str, entries: tuple[str, ...], description: str | None = None) -> None:
+        def act() -> None:
+            if id in self.host.mappings:
+                raise PvectlError(f"pci ID '{id}' already defined")
+            self.host.mappings[id] = (entries, description)
+
+        self.host.call(f"mapping_create {id}", act)
+
+    def mapping_update(self, id: str, entries: tuple[str, ...], digest: str, description: str | None = None) -> None:
+        def act() -> None:
+            if digest != self._digest():
+                raise StaleDigest("detected modified configuration")
+            kept = self.host.mappings[id][1]
+            self.host.mappings[id] = (entries, kept if description is None else description or None)
+
+        self.host.call(f"mapping_update {id}", act)
+
+    def mapping_delete(self, id: str) -> None:
+        self.host.call(f"mapping_delete {id}", lambda: self.host.mappings.pop(id, None))
+
+    def vm_config(self, vmid: int) -> VmConfig:
+        def act() -> VmConfig:
+            return VmConfig(values=dict(self.host.guests[vmid].values), digest=text_digest(self.host.vm_text(vmid)))
+
+        return self.host.call(f"vm_config {vmid}", act)
+
+    def vm_set(self, vmid: int, set: dict[str, str], delete: tuple[str, ...], digest: str) -> None:
+        def act() -> None:
+            assert not self.host.guests[vmid].running or {*set, *delete} <= {"onboot"}
+            assert digest == text_digest(self.host.vm_text(vmid))
+            values = self.host.guests[vmid].values
+            values.update(set)
+            for key in delete:
+                del values[key]
+
+        self.host.call(f"vm_set {vmid}", act)
+
+    def vm_status(self, vmid: int) -> Literal["running", "stopped"]:
+        return self.host.call("vm_status", lambda: "running" if self.host.guests[vmid].running else "stopped")
+
+    def vm_start(self, vmid: int, *, timeout: float, progress: Any = None) -> TaskResult:
+        return self.host.call(f"vm_start {vmid}", lambda: self._power(vmid, True))
+
+    def vm_shutdown(self, vmid: int, *, timeout: float, progress: Any = None) -> TaskResult:
+        return self.host.call(f"vm_shutdown {vmid}", lambda: self._power(vmid, False))
+
+    def _power(self, vmid: int, running: bool) -> TaskResult:
+        if running and self.host.start_result:
+            return self.host.start_result
+        self.host.guests[vmid].running = running
+        return TaskResult(upid="UPID:x", ok=True, exitstatus="OK")
+
+    def vm_showcmd(self, vmid: int) -> str | None:
+        return None
+
+    def node_reboot(self) -> None:
+        self.host.call("node_reboot", self.host.reboot)
+
+    def permissions(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+
+def _cut() -> ConnectionCut:
+    return ConnectionCut("Unable to reach pve1: the connection was cut", "connect again", "pve1")
+
+
+def _full() -> PvectlError:
+    return PvectlError("Unable to write on pve1: no space left on device", "make room there")
+
+
+WAYS: dict[str, tuple[Mode, Callable[[], BaseException]]] = {
+    "controller dies before": ("before", ControllerDied),
+    "controller dies after": ("after", ControllerDied),
+    "connection cut before": ("before", _cut),
+    "connection cut after": ("after", _cut),
+    "disk full": ("full", _full),
+}
+
+
+@dataclass
+class Bench:
+    """A host and the verbs on it."""
+
+    host: FakeHost = field(default_factory=FakeHost)
+    options: dict[str, Any] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    answer: bool = True
+    interrupted: Callable[[], bool] = lambda: False
+
+    def seams(self) -> Seams:
+        def now() -> datetime:
+            self.host.clock += timedelta(milliseconds=10)
+            return self.host.clock
+
+        def token() -> str:
+            self.host.tokens += 1
+            return f"{(self.host.tokens * 0x9E3779) & 0xFFFFFF:06x}"  # no order in it
+
+        def sleep(seconds: float) -> None:
+            self.host.monotonic += seconds
+
+        return Seams(
+            read_host=self._read_host,
+            sleep=sleep,
+            monotonic=lambda: self.host.monotonic,
+            now=now,
+            token=token,
+            interrupted=lambda: self.interrupted(),  # noqa: PLW0108  (a test may replace it later)
+        )
+
+    def _read_host(self, session: FakeSession) -> HostModel:
+        return session._call("read_host", self.host.model)
+
+    def connect(self) -> FakeSession:
+        fuse = self.host.fuse
+        if fuse is not None and fuse.blown and fuse.mode != "full":
+            error = fuse.error()
+            raise ConnectionRefused("Unable to reach pve1: refused") if isinstance(error, PvectlError) else error
+        return FakeSession(self.host)
+
+    def _common(self, allow: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "options": ApplyOptions(host="pve1", **{"stop_guests": True, **self.options, **allow}),
+            "report": self.said.append,
+            "connect": self.connect,
+            "connect_pve": lambda _: FakePve(self.host),
+            "seams": self.seams(),
+        }
+
+    def ask(self, question: str) -> bool:
+        self.asked.append(question)
+        return self.answer
+
+    def apply(self, plan: Plan, **allow: Any) -> RunOutcome:
+        return apply_plan(plan, self.connect(), FakePve(self.host), ask=self.ask, **self._common(allow))
+
+    def resume(self, run: str | None = None, **allow: Any) -> RunOutcome:
+        return resume(run, self.connect(), FakePve(self.host), **self._common(allow))
+
+    def rollback(self, run: str | None = None, **allow: Any) -> RunOutcome:
+        return rollback(run, self.connect(), FakePve(self.host), ask=self.ask, **self._common(allow))
+
+    def rollback_all(self, **allow: Any) -> RunOutcome:
+        return rollback_all(self.connect(), FakePve(self.host), ask=self.ask, **self._common(allow))
+
+    def plan(self) -> Plan:
+        return full_plan(self.host)
+
+    def broken(self, at: int, way: str, act: Callable[[], RunOutcome]) -> BaseException | RunOutcome:
+        """Do ``act`` with its call number ``at`` failing, heal the host, and return what came of it."""
+        mode, error = WAYS[way]
+        self.host.fuse = Fuse(len(self.host.calls) + at, mode, error)
+        try:
+            return act()
+        except (ControllerDied, PvectlError) as stopped:
+            return stopped
+        finally:
+            self.host.fuse = None
+
+    def ours(self) -> list[str]:
+        return sorted(p for p in (*self.host.files, *self.host.folders) if p.startswith(HOME))
+
+    def journal(self, run: str) -> str:
+        return self.host.files[f"{HOME}/runs/{run}/journal.jsonl"].data.decode()
+
+
+def change(id: str, operation: Any, **more: Any) -> Change:
+    return Change(
+        id=id, title=f"do {id}", operation=operation, diff="", reason="", privilege="root-shell", undo="", **more
+    )
+
+
+def basis(host: FakeHost) -> Basis:
+    digests = {path: host._file(path).sha256 or ABSENT for path in (GRUB, VFIO, OLD)}
+    digests |= {f"mapping/{name}": mapping_digest(entries) for name, (entries, _) in host.mappings.items()}
+    digests |= {"mapping/gpu-0": mapping_digest(host.mappings["gpu-0"][0] if "gpu-0" in host.mappings else None)}
+    digests |= {f"vm/{vmid}": vm_digest(host.vm_text(vmid)) for vmid in host.guests}
+    return Basis(machine_id="m1", node="pve1", host_key="SHA256:key", boot_id=host.boot_id, digests=digests)
+
+
+def full_plan(host: FakeHost) -> Plan:
+    """Every operation there is: files, generators, mappings, a VM that runs, a reboot."""
+    boot = {"needs_reboot": True}
+    later = {"confirm_after_reboot": True}
+    changes = (
+        change("boot.cmdline", FileWrite(path=GRUB, content="iommu=pt\n", expect=None), **boot),
+        change("boot.update", ActionRun(name="update-grub"), depends_on=("boot.cmdline",), **boot),
+        change(
+            "binding.vfio",
+            FileWrite(path=VFIO, content="options vfio-pci\n", expect=host._file(VFIO).sha256),
+            **boot,
+        ),
+        change("binding.old", FileRemove(path=OLD, expect=host._file(OLD).sha256 or "")),
+        change("binding.initramfs", ActionRun(name="update-initramfs"), **boot),
+        change("binding.udev", ActionRun(name="udev-reload")),
+        change("mapping.gpu-0", MappingPut(id="gpu-0", entries=(entry("41", 20),), before=None), **later),
+        change(
+            "mapping.pool",
+            MappingPut(
+                id="pool",
+                entries=(entry("41", 20), entry("61", 21)),
+                before=host.mappings["pool"][0],
+                description="pvectl",
+            ),
+            **later,
+        ),
+        change("mapping.stale", MappingDelete(id="stale", before=host.mappings.get("stale", ((), None))[0])),
+        change(
+            "vm.100",
+            VmSet(
+                vmid=100,
+                set={"hostpci0": "mapping=gpu-0,pcie=1", "balloon": "0"},
+                delete=("tags",),
+                before={"hostpci0": "mapping=pool,pcie=1", "balloon": None, "tags": "gpu"},
+            ),
+        ),
+        change("reboot", ActionRun(name="reboot"), **boot),
+    )
+    rows = tuple(
+        GpuRow(
+            bdf=f"0000:{bus}:00.0", ids=host.ids, group_now=host.group(bus), group_after=after, mapping="pool", vmid=100
+        )
+        for bus, after in (("41", 20), ("61", 21))
+    )
+    running = (100,) if host.guests[100].running else ()
+    return Plan(
+        host="pve1",
+        basis=basis(host),
+        changes=changes,
+        unchanged=(),
+        expectations=(),
+        gpus=rows,
+        stops_guests=running,
+        starts_guests=(100,),
+    )
+
+
+@pytest.fixture
+def bench() -> Bench:
+    made = Bench()
+    made.host.guests[100].running = True
+    return made
+
+
+@pytest.fixture
+def fresh_bench() -> Callable[[], Bench]:
+    def make() -> Bench:
+        made = Bench()
+        made.host.guests[100].running = True
+        return made
+
+    return make
+
+
+@pytest.fixture(params=list(WAYS))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
