@@ -44,7 +44,7 @@ def resolve(target: str | None, inventory: Path | None) -> Site:
     if wishes is None:
         raise UsageError(
             "Unable to find a host: none was named and there is no inventory",
-            "name one, as in: pvectl doctor root@pve1, or write an inventory with: pvectl init root@pve1 -o pvectl.yaml",
+            "name one (root@pve1), or write an inventory with: pvectl init root@pve1 -o pvectl.yaml",
         )
     if target is None and len(wishes.hosts) > 1:
         raise UsageError(

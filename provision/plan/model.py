@@ -53,7 +53,10 @@ class MappingDelete(Frozen):
 
 
 class VmSet(Frozen):
-    """Set and delete options of a stopped VM.  ``before`` holds the present value of every key touched, ``None``: unset."""
+    """Set and delete options of a stopped VM.
+
+    ``before`` holds the present value of every key touched, ``None``: unset.
+    """
 
     op: Literal["vm.set"] = "vm.set"
     vmid: int
@@ -93,6 +96,7 @@ class Change(Frozen):
     diff: str
     """Unified diff or old and new lines; empty for actions."""
     reason: str
+    """Why, one reason a line."""
     privilege: Privilege
     phase: Phase = "before-reboot"
     needs_reboot: bool = False
@@ -138,7 +142,10 @@ class GpuRow(Frozen):
     group_now: int | None
     group_after: int | None
     mapping: str | None
+    """Mapping by which a VM gets it after the plan."""
     vmid: int | None
+    mapping_now: str | None = None
+    """Mapping that holds it now."""
 
 
 class Plan(Frozen):

@@ -1,0 +1,56 @@
+"""What happens to the kernel command line, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from provision.evidence import Maybe, Unknown
+from provision.inventory.models import Policies
+
+
+@dataclass(frozen=True)
+class TokenEdit:
+    """One parameter that comes or goes, and why."""
+
+    token: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class BootEdit:
+    """The command line's change.  Without ``files`` nothing is written."""
+
+    added: tuple[TokenEdit, ...] = ()
+    removed: tuple[TokenEdit, ...] = ()
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    """New content by path; ``None`` removes the file."""
+    configured: Maybe[str] = ""
+    """The command line that the files give, after the edit."""
+    pending: tuple[str, ...] = ()
+    """Wanted tokens that stand in the files and not in /proc/cmdline, ``!`` in front of those that must go."""
+    kept: tuple[TokenEdit, ...] = ()
+    """No-ops that are left in place, and why."""
+    problem: Unknown | None = None
+    """Why the wish cannot be planned."""
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Tokens that are removed and do not come back in another place."""
+        back = {t.token for t in self.added}
+        return tuple(t.token for t in self.removed if t.token not in back)
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.added or self.removed or self.pending)
+
+
+@dataclass(frozen=True)
+class BootWish:
+    """What the command line is to say."""
+
+    policies: Policies
+    needs_iommu: bool = False
+    """A GPU goes to a guest."""
+    hugepages: tuple[TokenEdit, ...] = ()
+    """All parameters on huge pages, in their order; empty where those that are there stay."""

@@ -1,0 +1,128 @@
+"""Which parameters of the kernel command line come and go.
+
+Computed before everything else, since the IOMMU groups after the reboot follow from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from provision.boot.cmdline import Cmdline, Token, noop_reason
+from provision.evidence import Unknown, known
+from provision.host.model import HostModel
+from provision.inventory.models import Policies
+from provision.pci.kernel_options import is_at_least
+from provision.plan.boot_change import BootEdit, BootWish, TokenEdit
+from provision.plan.boot_source import Source, text_of
+from provision.plan.render import Render
+
+
+def edit_boot(model: HostModel, wish: BootWish, render: Render) -> BootEdit:
+    """Return the edit that makes the command line what is wished."""
+    source = Source.of(model, render)
+    current = source.configured()
+    line = current
+    if isinstance(line, Unknown):
+        running = model.kernel.running_cmdline
+        if isinstance(running, Unknown):
+            return BootEdit(problem=line)
+        line = Cmdline.parse(running)
+    added, removed = _wish(model, wish, line)
+    pending = _pending(model, wish, line, added)
+    kept: tuple[TokenEdit, ...] = ()
+    harmless = _harmless(line)
+    tidy = wish.policies.boot.tidy
+    if tidy == "always" or (tidy == "with-changes" and (added or removed or pending)):
+        removed = (*removed, *harmless)
+    else:
+        kept = harmless
+    edit = BootEdit(added=added, removed=removed, pending=pending, kept=kept, configured=text_of(current))
+    if not (added or removed):
+        return edit
+    if isinstance(current, Unknown):
+        return replace(edit, problem=current)
+    return source.apply(edit)
+
+
+def _wish(model: HostModel, wish: BootWish, line: Cmdline) -> tuple[tuple[TokenEdit, ...], tuple[TokenEdit, ...]]:
+    added: list[TokenEdit] = []
+    removed: list[TokenEdit] = []
+    parts = (
+        _identity_domain(wish.policies, line),
+        _iommu_on(model, wish.needs_iommu, line),
+        _override(wish.policies, line),
+        _hugepages(wish.hugepages, line),
+    )
+    for part in parts:
+        added += part[0]
+        removed += part[1]
+    return tuple(added), tuple(removed)
+
+
+_Part = tuple[list[TokenEdit], list[TokenEdit]]
+
+
+def _identity_domain(policies: Policies, line: Cmdline) -> _Part:
+    on = [t.raw for t in line.kernel if is_passthrough(t)]
+    if policies.iommu == "pt" and not on:
+        reason = "policies.iommu is pt: devices that stay with the host use addresses as they are, at full speed"
+        return [TokenEdit("iommu=pt", reason)], []
+    if policies.iommu == "translated":
+        reason = "policies.iommu is translated: the host's own devices are confined by the IOMMU"
+        return [], [TokenEdit(raw, reason) for raw in on]
+    return [], []
+
+
+def is_passthrough(token: Token) -> bool:
+    """Whether a token asks for identity domains."""
+    return (token.key, token.value) in (("iommu", "pt"), ("iommu.passthrough", "1"))
+
+
+def _iommu_on(model: HostModel, needs_iommu: bool, line: Cmdline) -> _Part:
+    if not needs_iommu:
+        return [], []
+    off = [t for t in line.kernel if t.key in ("iommu", "amd_iommu", "intel_iommu") and t.value == "off"]
+    removed = [TokenEdit(t.raw, "it turns the IOMMU off: no GPU can go to a guest") for t in off]
+    is_old_intel = model.kernel.cpu_vendor == "GenuineIntel" and not is_at_least(
+        known(model.kernel.release, "") or None, 6, 8
+    )
+    if is_old_intel and "on" not in ",".join(v or "" for v in line.values("intel_iommu")).split(","):
+        reason = "kernels before 6.8 leave Intel's IOMMU off without it"
+        return [TokenEdit("intel_iommu=on", reason)], removed
+    return [], removed
+
+
+def _override(policies: Policies, line: Cmdline) -> _Part:
+    if policies.acs != "no-override":
+        return [], []
+    reason = "policies.acs is no-override: it asserts an isolation that the hardware does not give"
+    return [], [TokenEdit(t.raw, reason) for t in line.all("pcie_acs_override")]
+
+
+def _hugepages(wanted: tuple[TokenEdit, ...], line: Cmdline) -> _Part:
+    """The three parameters work together in their order, so they are replaced together."""
+    if not wanted:
+        return [], []
+    keys = {Token(t.token).key for t in wanted}
+    present = [t.raw for t in line.kernel if t.key in keys]
+    if present == [t.token for t in wanted]:
+        return [], []
+    return list(wanted), [TokenEdit(raw, wanted[0].reason) for raw in present]
+
+
+def _harmless(line: Cmdline) -> tuple[TokenEdit, ...]:
+    found = ((t.raw, noop_reason(t)) for t in line.kernel)
+    return tuple(TokenEdit(raw, reason) for raw, reason in found if reason is not None)
+
+
+def _pending(model: HostModel, wish: BootWish, line: Cmdline, added: tuple[TokenEdit, ...]) -> tuple[str, ...]:
+    """What the policies want, stands in the files and is not in force: only a boot is missing."""
+    running = model.kernel.running_cmdline
+    if isinstance(running, Unknown):
+        return ()
+    in_force = Cmdline.parse(running)
+    missing, present = _wish(model, wish, in_force)
+    coming = {t.token for t in added}
+    lacking = [t.token for t in missing if t.token not in coming]
+    lingering = [f"!{t.token}" for t in present if not line.has(t.token)]
+    return (*lacking, *lingering)

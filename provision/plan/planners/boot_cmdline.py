@@ -1,0 +1,137 @@
+"""The kernel command line: edits where a token stands, our additions in a snippet, then the boot loader's tool."""
+
+from __future__ import annotations
+
+from provision.boot.cmdline import Cmdline
+from provision.boot.grub import DEFAULT_FILE, SNIPPET_FILE, GrubDefaults
+from provision.boot.systemd_boot import CMDLINE_FILE, KernelCmdlineFile
+from provision.evidence import Unknown
+from provision.plan.boot_change import BootEdit, TokenEdit
+from provision.plan.context import Context, Notes, Outcome
+from provision.plan.model import ActionRun, Change
+from provision.plan.planners.file_change import file_change
+
+_TOOL = {"grub": "update-grub", "grub-pbt": "boot-refresh", "systemd-boot": "boot-refresh"}
+_FROM_LOADER = ("BOOT_IMAGE", "root", "ro", "initrd")
+"""Parameters that the boot loader's tool adds by itself."""
+_SHOWN = {"update-grub": "update-grub", "boot-refresh": "proxmox-boot-tool refresh"}
+
+
+def plan_boot_cmdline(context: Context) -> Outcome:
+    """Return the file edits, then the action that brings them into the boot loader; both need a reboot."""
+    boot = context.boot
+    notes = Notes()
+    _expect(context, notes)
+    if boot.problem is not None:
+        _cannot(boot, notes)
+        return notes.outcome()
+    for kept in boot.kept:
+        notes.keep(f"kernel parameter {kept.token}", f"{kept.reason}; harmless, and cosmetics never cost a reboot")
+    if not boot.is_wanted:
+        notes.keep("kernel command line", "it is as the policies want it")
+        return notes.outcome()
+    for path in sorted(boot.files):
+        notes.changes.append(_edit(context, path))
+    notes.changes.append(_action(context, tuple(change.id for change in notes.changes)))
+    notes.warnings += _others(context)
+    return notes.outcome()
+
+
+def _cannot(boot: BootEdit, notes: Notes) -> None:
+    problem = boot.problem
+    wanted = ", ".join([*(f"add {t.token}" for t in boot.added), *(f"remove {t.token}" for t in boot.removed)])
+    if problem is None or not boot.is_wanted:
+        notes.keep("kernel command line", f"{problem}")
+        return
+    notes.keep("kernel command line", f"not edited ({wanted}): {problem}")
+    notes.warnings.append(
+        f"The kernel command line is not changed ({wanted}): {problem.unknown}"
+        + (f"; {problem.supply}" if problem.supply else "")
+    )
+
+
+def _edit(context: Context, path: str) -> Change:
+    boot = context.boot
+    content = boot.files[path]
+    before = context.model.files[path].content if path in context.model.files else None
+    had, has = _tokens(path, before if isinstance(before, str) else ""), _tokens(path, content or "")
+    gone = [t for t in boot.removed if had.has(t.token) and not has.has(t.token)]
+    new = [t for t in boot.added if has.has(t.token)]
+    return file_change(
+        context,
+        id=f"boot.{_short(path)}",
+        path=path,
+        content=content,
+        title=_title(path, new, gone),
+        reason="\n".join(f"{t.token}: {t.reason}" for t in (*new, *gone)),
+        needs_reboot=True,
+    )
+
+
+def _tokens(path: str, text: str) -> Cmdline:
+    """Return the parameters that one file holds."""
+    if path == CMDLINE_FILE:
+        return KernelCmdlineFile.parse(text).cmdline
+    line = GrubDefaults({path: text}).cmdline()
+    return Cmdline() if isinstance(line, Unknown) else line
+
+
+def _title(path: str, new: list[TokenEdit], gone: list[TokenEdit]) -> str:
+    parts = []
+    if new:
+        parts.append(f"add {' '.join(t.token for t in new)} to")
+    if gone:
+        parts.append(f"remove {' '.join(t.token for t in gone)} from")
+    text = " and ".join(parts) or "write"
+    return f"{text[0].upper()}{text[1:]} {path}"
+
+
+def _short(path: str) -> str:
+    names = {DEFAULT_FILE: "grub", SNIPPET_FILE: "snippet", CMDLINE_FILE: "cmdline"}
+    return names.get(path, path.rsplit("/", 1)[1])
+
+
+def _action(context: Context, after: tuple[str, ...]) -> Change:
+    kind = context.model.boot.kind
+    name = _TOOL[kind]
+    boot = context.boot
+    reason = "bring the edited command line into the boot loader's own files"
+    if not boot.files:
+        reason = f"the files hold what the policies want, the running kernel does not ({' '.join(boot.pending)})"
+    return Change(
+        id="boot.update",
+        title=f"Run {_SHOWN[name]}",
+        operation=ActionRun(name="update-grub" if name == "update-grub" else "boot-refresh"),
+        diff="",
+        reason=reason,
+        privilege="root-shell",
+        needs_reboot=True,
+        undo=f"{_SHOWN[name]} again, after the files are as before",
+        depends_on=after,
+    )
+
+
+def _others(context: Context) -> list[str]:
+    """Say what else the next boot brings: edits that somebody made and never booted."""
+    boot, running = context.boot, context.model.kernel.running_cmdline
+    if isinstance(boot.configured, Unknown) or isinstance(running, Unknown):
+        return []
+    now, then = Cmdline.parse(running), Cmdline.parse(boot.configured)
+    ours = {t.token for t in (*boot.added, *boot.removed)} | {word.lstrip("!") for word in boot.pending}
+    coming = [t.raw for t in then.kernel if not now.has(t.raw) and t.raw not in ours]
+    going = [t.raw for t in now.kernel if not then.has(t.raw) and t.raw not in ours and t.key not in _FROM_LOADER]
+    words = [*(f"adds {raw}" for raw in coming), *(f"drops {raw}" for raw in going)]
+    return [f"The next boot also {', '.join(words)}: edited by someone else and not booted yet"] if words else []
+
+
+def _expect(context: Context, notes: Notes) -> None:
+    if context.bound:
+        notes.expect("iommu-on", "host", "on")
+    boot = context.boot
+    if boot.problem is not None:
+        return
+    words = [t.token for t in boot.added] + [f"!{token}" for token in boot.gone] + list(boot.pending)
+    if context.policies.iommu == "pt" and not words:
+        words += [t for t in str(boot.configured).split() if t in ("iommu=pt", "iommu.passthrough=1")][:1]
+    if words:
+        notes.expect("cmdline", "host", " ".join(dict.fromkeys(words)))

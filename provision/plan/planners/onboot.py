@@ -1,0 +1,39 @@
+"""Whether the VMs start with the host."""
+
+from __future__ import annotations
+
+from provision.plan.context import Context, Notes, Outcome, VmTarget
+from provision.plan.diffs import option_diff
+from provision.plan.model import Change, VmSet
+from provision.plan.planners.privilege import vm_privilege
+
+
+def plan_onboot(context: Context) -> Outcome:
+    """Set ``onboot`` as ``policies.onboot`` says; ``keep`` leaves it."""
+    notes = Notes()
+    if context.policies.onboot == "keep":
+        return notes.outcome()
+    wanted = "1" if context.policies.onboot == "on" else "0"
+    for target in context.vms:
+        if target.vm.config.get("onboot", "0") == wanted:
+            notes.keep(f"VM {target.vm.vmid} onboot", f"it is {wanted}")
+        else:
+            notes.changes.append(_change(context, target, wanted))
+    return notes.outcome()
+
+
+def _change(context: Context, target: VmTarget, wanted: str) -> Change:
+    vmid = target.vm.vmid
+    before = {"onboot": target.vm.config.get("onboot")}
+    earlier = next((c for c in context.earlier if c.id == f"vm.{vmid}"), None)
+    return Change(
+        id=f"vm.{vmid}.onboot",
+        title=f"{'Start' if wanted == '1' else 'Do not start'} VM {vmid} with the host",
+        operation=VmSet(vmid=vmid, set={"onboot": wanted}, before=before),
+        diff=option_diff(before, {"onboot": wanted}),
+        reason=f"policies.onboot is {context.policies.onboot}",
+        privilege=vm_privilege(vmid, {"onboot": wanted}, before),
+        phase=earlier.phase if earlier else "before-reboot",
+        undo=f"onboot of VM {vmid} as before",
+        depends_on=(earlier.id,) if earlier else (),
+    )

@@ -1,0 +1,94 @@
+"""The VMs of the inventory: platform, slots, MMIO window, P2P, NUMA, in one change for each VM."""
+
+from __future__ import annotations
+
+from provision.errors import GuestLocked
+from provision.evidence import Unknown
+from provision.plan.context import Context, Notes, Outcome, VmTarget
+from provision.plan.diffs import option_diff
+from provision.plan.model import Change, Phase, VmSet
+from provision.plan.planners.privilege import vm_privilege
+from provision.plan.planners.vm_draft import Draft
+from provision.plan.planners.vm_numa import plan_hugepages_alone, plan_numa
+from provision.plan.planners.vm_p2p import plan_p2p
+from provision.plan.planners.vm_platform import plan_platform
+from provision.plan.planners.vm_slots import plan_slots
+from provision.plan.planners.vm_window import plan_window
+
+PARTS = (plan_platform, plan_slots, plan_window, plan_p2p, plan_numa, plan_hugepages_alone)
+
+
+def plan_vm(context: Context) -> Outcome:
+    """Return one change for each VM that is not as it must be."""
+    notes = Notes()
+    for target in context.vms:
+        draft = Draft(context, target, notes)
+        for part in PARTS:
+            part(draft)
+        if draft.changed:
+            _refuse_locked(context, target)
+            notes.changes.append(_change(draft))
+        else:
+            notes.keep(draft.subject, "its configuration is as it must be")
+        _expect(target, context, notes)
+        _pending(draft)
+    return notes.outcome()
+
+
+def _refuse_locked(context: Context, target: VmTarget) -> None:
+    lock = target.vm.lock
+    if isinstance(lock, str):
+        raise GuestLocked(
+            f"Unable to plan VM {target.vm.vmid} on {context.name}: it is locked ({lock})",
+            f"wait until that ends, or look what holds it: qm status {target.vm.vmid}",
+        )
+
+
+def _change(draft: Draft) -> Change:
+    after, before = draft.changed, draft.before
+    needs = tuple(c for c in draft.context.earlier if c.id in {f"mapping.{s.mapping}" for s in draft.target.slots})
+    phase: Phase = "after-reboot" if any(c.phase == "after-reboot" for c in needs) else "before-reboot"
+    return Change(
+        id=f"vm.{draft.vmid}",
+        title=f"Change {len(after)} options of VM {draft.vmid}" + _name(draft.target),
+        operation=VmSet(
+            vmid=draft.vmid,
+            set={key: value for key, value in after.items() if value is not None},
+            delete=tuple(key for key, value in after.items() if value is None),
+            before=before,
+        ),
+        diff=option_diff(before, after),
+        reason="\n".join(dict.fromkeys(draft.reasons)),
+        privilege=vm_privilege(draft.vmid, after, before),
+        phase=phase,
+        undo=f"the old values of these options of VM {draft.vmid}",
+        depends_on=tuple(c.id for c in needs),
+    )
+
+
+def _name(target: VmTarget) -> str:
+    name = target.vm.name
+    return f" ({name})" if isinstance(name, str) else ""
+
+
+def _pending(draft: Draft) -> None:
+    pending = draft.target.vm.pending
+    if isinstance(pending, Unknown) or not pending:
+        return
+    draft.warn(f"{', '.join(sorted(pending))} wait for its next cold start, made by someone else")
+
+
+def _expect(target: VmTarget, context: Context, notes: Notes) -> None:
+    subject = f"vm/{target.vm.vmid}"
+    if not target.wish.start and target.vm.status != "running":
+        return
+    notes.expect("vm-running", subject, "running")
+    if target.wish.guest is None or not target.gpus:
+        return
+    count = str(len(target.gpus))
+    notes.expect("guest-hypervisor", subject, "visible")
+    notes.expect("guest-gpus", subject, count)
+    notes.expect("guest-gsp", subject, "as the driver")
+    notes.expect("guest-cuda", subject, count)
+    if len(target.gpus) > 1:
+        notes.expect("guest-p2p", subject, context.policies.p2p)

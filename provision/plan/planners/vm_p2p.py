@@ -1,0 +1,82 @@
+"""Cliques: QEMU's word to the guest's driver that GPUs may reach each other.
+
+Only ``policies.p2p: prove`` gives them, for GPUs of one model in one VM, never for GeForce: there a grant loses
+data.  A grant is no proof; verify proves it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+
+from provision.pci.model_names import is_geforce, model_name
+from provision.plan.planners.vm_draft import Draft
+from provision.plan.render import one_line
+from provision.pve.args import Args
+
+_CLIQUE = re.compile(r"device\.hostpci(\d+)(?:\.\d+)?\.x-nv-gpudirect-clique=\d+")
+_LARGEST = 15
+
+
+def plan_p2p(draft: Draft) -> None:
+    """Want exactly the cliques that the policy gives; others go, a clique on a missing slot stops QEMU."""
+    wanted = _cliques(draft) if draft.context.policies.p2p == "prove" else {}
+    args = draft.args()
+    if args is None:
+        return
+    words = {_words(draft, index, clique): index for index, clique in wanted.items()}
+    new = args
+    for old in _present(args):
+        if old not in words:
+            new = new.remove(*old)
+    there = set(_present(new))
+    for pair in words:
+        if pair not in there:
+            new = new.add(*pair)
+    draft.set_args(new, _reason(wanted))
+
+
+def _reason(wanted: Mapping[int, int]) -> str:
+    if wanted:
+        sets = len(set(wanted.values()))
+        return f"args: policies.p2p is prove: {len(wanted)} GPUs in {sets} clique(s), not proven until verify says so"
+    return "args: policies.p2p is off: no clique"
+
+
+def _cliques(draft: Draft) -> dict[int, int]:
+    """Return the clique of each slot."""
+    models: dict[str, list[int]] = {}
+    gpus = {gpu.bdf: gpu for gpu in draft.target.gpus}
+    for slot in draft.target.slots:
+        models.setdefault(gpus[slot.bdf].ids, []).append(slot.index)
+    found: dict[int, int] = {}
+    number = 0
+    for ids, indices in sorted(models.items()):
+        refusal = _refusal(ids, len(indices))
+        if refusal or number > _LARGEST:
+            draft.keep(f"P2P of {model_name(ids) or ids}", refusal or "a VM has 16 cliques at most")
+            continue
+        found.update(dict.fromkeys(indices, number))
+        number += 1
+    return found
+
+
+def _refusal(ids: str, count: int) -> str:
+    if count < 2:
+        return "one GPU of this model: there is no pair"
+    geforce = is_geforce(ids)
+    if geforce is None:
+        return f"pvectl does not know {ids}, and a GeForce must never get a clique: its grant loses data"
+    return "a GeForce never gets a clique: its grant loses data" if geforce else ""
+
+
+def _present(args: Args) -> tuple[tuple[str, str], ...]:
+    values = args.values
+    return tuple((a, b) for a, b in pairwise(values) if a == "-set" and _CLIQUE.fullmatch(b))
+
+
+def _words(draft: Draft, index: int, clique: int) -> tuple[str, str]:
+    text = one_line(draft.context.render, "vm/clique.j2", {"index": index, "clique": clique})
+    first, second = Args.parse(text).values
+    return first, second

@@ -1,0 +1,117 @@
+"""A plan as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from provision.pci.model_names import model_name
+from provision.plan.model import Change, GpuRow, Plan
+
+Style = Callable[[str, str], str]
+"""``style("text", "bold")`` returns the text as the terminal takes it."""
+
+_COLORS = {"-": "red", "+": "green"}
+
+
+def plan_text(plan: Plan, *, next_command: str, style: Style | None = None) -> str:
+    """Return the whole plan as text; ``next_command`` is what to run next, empty where nothing is to be said."""
+    paint = style or _plain
+    parts = [_head(plan, paint), _gpus(plan.gpus, paint)]
+    parts += [_change(number, change, paint) for number, change in enumerate(plan.changes, start=1)]
+    parts += [_guests(plan), _unchanged(plan, paint), _warnings(plan, paint), _foot(plan, next_command, paint)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _plain(text: str, _name: str) -> str:
+    return text
+
+
+def _head(plan: Plan, paint: Style) -> str:
+    node = f" (node {plan.basis.node})" if plan.basis.node != plan.host else ""
+    if plan.is_empty:
+        return paint(f"Plan for {plan.host}{node}: nothing to do.", "bold")
+    count = len(plan.changes)
+    reboot = ", one reboot" if plan.needs_reboot else ", no reboot"
+    return paint(f"Plan for {plan.host}{node}: {count} step{'' if count == 1 else 's'}{reboot}.", "bold")
+
+
+def _gpus(rows: Sequence[GpuRow], paint: Style) -> str:
+    if not rows:
+        return ""
+    table = [("GPU", "model", "IOMMU group", "mapping", "VM"), *(_row(row) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(5)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    return "\n".join([paint(lines[0], "dim"), *lines[1:]])
+
+
+def _row(row: GpuRow) -> tuple[str, str, str, str, str]:
+    return (
+        row.bdf,
+        model_name(row.ids) or row.ids,
+        _arrow(_number(row.group_now), _number(row.group_after)),
+        _arrow(row.mapping_now or "-", row.mapping or "-"),
+        "-" if row.vmid is None else str(row.vmid),
+    )
+
+
+def _number(group: int | None) -> str:
+    return "?" if group is None else str(group)
+
+
+def _arrow(old: str, new: str) -> str:
+    return new if old == new else f"{old} -> {new}"
+
+
+def _change(number: int, change: Change, paint: Style) -> str:
+    lines = [paint(f"{number}. {change.title}", "bold") + f"  [{', '.join(_tags(change))}]"]
+    lines += [f"     {_painted(line, paint)}" for line in change.diff.splitlines()]
+    marks = ("   why:  ", *("         " for _ in change.reason.splitlines()))
+    lines += [mark + reason for mark, reason in zip(marks, change.reason.splitlines(), strict=False)]
+    lines.append(f"   undo: {change.undo}")
+    return "\n".join(lines)
+
+
+def _tags(change: Change) -> Iterator[str]:
+    yield {"root-shell": "root shell", "token": "API token", "ticket": "root@pam"}[change.privilege]
+    if change.needs_reboot:
+        yield "reboot"
+    if change.phase == "after-reboot":
+        yield "after the reboot"
+    if change.confirm_after_reboot:
+        yield "only if the group numbers are as foretold"
+
+
+def _painted(line: str, paint: Style) -> str:
+    color = _COLORS.get(line[:1])
+    return paint(line, color) if color and not line.startswith(("---", "+++")) else line
+
+
+def _guests(plan: Plan) -> str:
+    lines = []
+    if plan.stops_guests:
+        why = "the reboot takes them down" if plan.needs_reboot else "a running VM takes none of this"
+        lines.append(f"Guests to stop first ({why}): {_list(plan.stops_guests)}; needs --stop-guests")
+    if plan.starts_guests:
+        lines.append(f"Guests to start at the end: {_list(plan.starts_guests)}")
+    return "\n".join(lines)
+
+
+def _list(vmids: Sequence[int]) -> str:
+    return ", ".join(map(str, vmids))
+
+
+def _unchanged(plan: Plan, paint: Style) -> str:
+    if not plan.unchanged:
+        return ""
+    return "\n".join([paint("Unchanged:", "bold"), *(f"  {u.subject}: {u.reason}" for u in plan.unchanged)])
+
+
+def _warnings(plan: Plan, paint: Style) -> str:
+    return "\n".join(paint(f"warning: {text}", "yellow") for text in plan.warnings)
+
+
+def _foot(plan: Plan, next_command: str, paint: Style) -> str:
+    checks = len(plan.expectations)
+    proof = f"{checks} check{'' if checks == 1 else 's'} must hold afterwards." if checks else ""
+    following = f"Next: {paint(next_command, 'cyan')}" if next_command else ""
+    return "\n".join(line for line in (proof, following) if line)

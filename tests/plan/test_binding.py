@@ -1,0 +1,121 @@
+"""Binding to vfio-pci: the files, what other programs read in them, and when a reboot is due."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.boot.modprobe import ModprobeFile, modules_to_load
+from provision.boot.udev import UdevFile, driver_override
+from provision.evidence import Unknown
+from provision.host.model import HostModel
+from provision.plan.model import FileWrite, Plan
+
+UDEV = "/etc/udev/rules.d/60-pvectl-vfio.rules"
+MODULES = "/etc/modules-load.d/pvectl.conf"
+MODPROBE = "/etc/modprobe.d/pvectl.conf"
+PlanFor = Callable[..., Plan]
+
+
+def written(plan: Plan) -> dict[str, str]:
+    return {c.operation.path: c.operation.content for c in plan.changes if isinstance(c.operation, FileWrite)}
+
+
+def driven_by(model: HostModel, driver: Any) -> HostModel:
+    functions = tuple(f.model_copy(update={"driver": driver}) if f.is_nvidia_gpu else f for f in model.pci)
+    return model.model_copy(update={"pci": functions})
+
+
+def test_every_gpu_and_nothing_else_gets_the_override(epyc: HostModel, plan_for: PlanFor) -> None:
+    rules = UdevFile.parse(written(plan_for(epyc))[UDEV])
+    given = {f.bdf for f in epyc.pci if driver_override([rules], f) == "vfio-pci"}
+    assert given == {gpu.bdf for gpu in epyc.gpus()}
+
+
+def test_another_card_at_the_address_stays_with_the_host(epyc: HostModel, plan_for: PlanFor) -> None:
+    rules = UdevFile.parse(written(plan_for(epyc))[UDEV])
+    gpu = epyc.gpus()[0]
+    assert driver_override([rules], gpu.model_copy(update={"device": 0x2684})) is None
+    assert driver_override([rules], gpu.model_copy(update={"subsystem_device": 1})) is None
+
+
+def test_modules_and_blacklist(epyc: HostModel, plan_for: PlanFor) -> None:
+    files = written(plan_for(epyc))
+    assert modules_to_load(files[MODULES]) == ("vfio", "vfio_iommu_type1", "vfio_pci")
+    assert {"nouveau", "nvidia"} <= set(ModprobeFile.parse(files[MODPROBE]).blacklisted())
+
+
+def test_a_host_that_keeps_a_gpu_keeps_its_driver(epyc: HostModel, plan_for: PlanFor) -> None:
+    plan = plan_for(epyc, {"vms": {100: {"gpus": {"count": 7}}}})
+    assert MODPROBE not in written(plan)
+    assert "0000:e1:00.0" not in written(plan)[UDEV]
+
+
+def test_companions_go_along_or_stay(lab: Callable[..., Any], plan_for: PlanFor) -> None:
+    model = lab("desktop-single-gpu").model()
+    plan = plan_for(model, console="headless")
+    assert "0000:01:00.1" in written(plan)[UDEV]
+    before, _ = ModprobeFile.parse(written(plan)[MODPROBE]).softdeps("snd_hda_intel")
+    assert before == ("vfio-pci",)
+    alone = plan_for(model, {"vms": {100: {"gpus": "all", "companions": "host"}}}, console="headless")
+    assert "0000:01:00.1" not in written(alone)[UDEV]
+
+
+@pytest.mark.parametrize(
+    ("driver", "reboot"),
+    [("nouveau", True), ("nvidia", True), (None, False), ("vfio-pci", False), (Unknown(unknown="denied"), True)],
+)
+def test_only_a_device_that_a_host_driver_holds_needs_a_reboot(
+    epyc: HostModel, plan_for: PlanFor, driver: Any, reboot: bool
+) -> None:
+    assert plan_for(driven_by(epyc, driver)).needs_reboot is reboot
+
+
+def test_rules_that_did_not_take_are_a_warning_and_no_endless_reboot(
+    epyc: HostModel, plan_for: PlanFor, with_file: Callable[..., HostModel]
+) -> None:
+    model = epyc
+    for path, text in written(plan_for(epyc)).items():
+        model = with_file(model, path, text)
+    plan = plan_for(model)
+    assert not any(c.id.startswith("binding") for c in plan.changes)
+    assert any("Not on vfio-pci" in warning for warning in plan.warnings)
+
+
+def test_no_policy_no_files(epyc: HostModel, plan_for: PlanFor) -> None:
+    plan = plan_for(epyc, binding="none")
+    assert not written(plan)
+    assert any("policies.binding is none" in u.reason for u in plan.unchanged)
+    assert not any(e.check == "driver" for e in plan.expectations)
+
+
+@pytest.mark.skipif(shutil.which("modprobe") is None, reason="kmod is not installed")
+def test_modprobe_reads_the_file_as_meant(epyc: HostModel, plan_for: PlanFor, tmp_path: Path) -> None:
+    (tmp_path / "pvectl.conf").write_text(written(plan_for(epyc))[MODPROBE])
+    done = subprocess.run(["modprobe", "-C", str(tmp_path), "-c"], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert "blacklist nouveau" in done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("udevadm") is None, reason="udev is not installed")
+def test_udev_accepts_the_rules(epyc: HostModel, plan_for: PlanFor, tmp_path: Path) -> None:
+    rules = tmp_path / "60-pvectl-vfio.rules"
+    rules.write_text(written(plan_for(epyc))[UDEV])
+    done = subprocess.run(["udevadm", "verify", str(rules)], capture_output=True, text=True, check=False)
+    if "verify" in done.stderr and "Unknown command" in done.stderr:
+        pytest.skip("this udevadm has no verify (systemd 254 brought it)")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not Path("/bin/sh").exists(), reason="no shell")
+def test_a_shell_sources_the_snippet(epyc: HostModel, plan_for: PlanFor, tmp_path: Path) -> None:
+    snippet = tmp_path / "60-pvectl.cfg"
+    snippet.write_text(written(plan_for(epyc, iommu="pt"))["/etc/default/grub.d/60-pvectl.cfg"])
+    script = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"; . "$1"; printf %s "$GRUB_CMDLINE_LINUX_DEFAULT"'
+    done = subprocess.run(["/bin/sh", "-c", script, "sh", str(snippet)], capture_output=True, text=True, check=True)
+    assert done.stdout == "quiet iommu=pt"
