@@ -63,7 +63,9 @@ def recheck_guard(plan: Plan, model: HostModel, policies: Policies) -> None:
 
     The groups after the reboot were judged when the plan was made, from files whose digests still hold.
     """
-    taken = [row.bdf for row in plan.gpus if row.vmid is not None or row.mapping is not None]
+    # The companions of a GPU (audio, USB) are bound with it: the plan expects their driver too.
+    bound = [e.subject for e in plan.expectations if e.check == "driver"]
+    taken = sorted({row.bdf for row in plan.gpus if row.vmid is not None}.union(bound))
     groups = tuple(group.members for group in model.iommu.groups)
     hits = guard(model, taken, groups, policies)
     if hits:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from provision.errors import CaptureError, InventoryError
 from provision.evidence import Maybe, Unknown, known
-from provision.host.model import HostModel, Vm
+from provision.host.model import HostModel, PciMapping, Vm
 from provision.inventory.models import Host, Policies, VmWish
 from provision.inventory.select import select_gpus
 from provision.pci.model import Identity, PciFunction
@@ -238,4 +238,11 @@ def _row(context: Context, gpu: PciFunction) -> GpuRow:
         mapping=slot[1].mapping if slot else (now[0].id if now else None),
         vmid=slot[0].vm.vmid if slot else None,
         mapping_now=now[0].id if now else None,
+        group_mapped=_mapped_group(context, now[0].id, gpu) if now else None,
     )
+
+
+def _mapped_group(context: Context, mapping: str, gpu: PciFunction) -> int | None:
+    mappings: tuple[PciMapping, ...] = known(context.model.proxmox.mappings, ())
+    entries = (e for m in mappings if m.id == mapping for e in m.entries if e.node == context.node)
+    return next((e.iommugroup for e in entries if f"{gpu.bdf}.".startswith(f"{e.path}.")), None)

@@ -146,6 +146,8 @@ class GpuRow(Frozen):
     vmid: int | None
     mapping_now: str | None = None
     """Mapping that holds it now."""
+    group_mapped: int | None = None
+    """Group that the mapping names for it now; another number than ``group_now`` keeps its VMs from starting."""
 
 
 class Plan(Frozen):

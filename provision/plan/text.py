@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from provision.pci.model_names import model_name
@@ -11,6 +12,8 @@ Style = Callable[[str, str], str]
 """``style("text", "bold")`` returns the text as the terminal takes it."""
 
 _COLORS = {"-": "red", "+": "green"}
+_WIDTH = 100
+"""Columns of everything but diffs, whose lines stay as they are."""
 
 
 def plan_text(plan: Plan, *, next_command: str, style: Style | None = None) -> str:
@@ -38,17 +41,18 @@ def _head(plan: Plan, paint: Style) -> str:
 def _gpus(rows: Sequence[GpuRow], paint: Style) -> str:
     if not rows:
         return ""
-    table = [("GPU", "model", "IOMMU group", "mapping", "VM"), *(_row(row) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(5)]
+    table = [("GPU", "model", "IOMMU group", "in mapping", "mapping", "VM"), *(_row(row) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
     return "\n".join([paint(lines[0], "dim"), *lines[1:]])
 
 
-def _row(row: GpuRow) -> tuple[str, str, str, str, str]:
+def _row(row: GpuRow) -> tuple[str, ...]:
     return (
         row.bdf,
         model_name(row.ids) or row.ids,
         _arrow(_number(row.group_now), _number(row.group_after)),
+        "-" if row.group_mapped is None else _arrow(str(row.group_mapped), _number(row.group_after)),
         _arrow(row.mapping_now or "-", row.mapping or "-"),
         "-" if row.vmid is None else str(row.vmid),
     )
@@ -66,9 +70,22 @@ def _change(number: int, change: Change, paint: Style) -> str:
     lines = [paint(f"{number}. {change.title}", "bold") + f"  [{', '.join(_tags(change))}]"]
     lines += [f"     {_painted(line, paint)}" for line in change.diff.splitlines()]
     marks = ("   why:  ", *("         " for _ in change.reason.splitlines()))
-    lines += [mark + reason for mark, reason in zip(marks, change.reason.splitlines(), strict=False)]
-    lines.append(f"   undo: {change.undo}")
+    for mark, reason in zip(marks, change.reason.splitlines(), strict=False):
+        lines += _wrapped(mark, reason)
+    lines += _wrapped("   undo: ", change.undo)
     return "\n".join(lines)
+
+
+def _wrapped(mark: str, text: str) -> list[str]:
+    """Return ``text`` behind ``mark``, its further lines below its first."""
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _tags(change: Change) -> Iterator[str]:
@@ -103,11 +120,15 @@ def _list(vmids: Sequence[int]) -> str:
 def _unchanged(plan: Plan, paint: Style) -> str:
     if not plan.unchanged:
         return ""
-    return "\n".join([paint("Unchanged:", "bold"), *(f"  {u.subject}: {u.reason}" for u in plan.unchanged)])
+    lines = [paint("Unchanged:", "bold")]
+    for item in plan.unchanged:
+        lines += _wrapped("  ", f"{item.subject}: {item.reason}")
+    return "\n".join(lines)
 
 
 def _warnings(plan: Plan, paint: Style) -> str:
-    return "\n".join(paint(f"warning: {text}", "yellow") for text in plan.warnings)
+    lines = [line for text in plan.warnings for line in _wrapped("warning: ", text)]
+    return "\n".join(paint(line, "yellow") for line in lines)
 
 
 def _foot(plan: Plan, next_command: str, paint: Style) -> str:

@@ -56,6 +56,7 @@ def test_the_story_of_the_field_report(epyc: HostModel, plan_for: PlanFor) -> No
         "guest-cuda": "8",
         "guest-p2p": "off",
     }
+    assert all(row.group_mapped not in (None, row.group_now) for row in plan.gpus), "every number is stale"
     assert [(row.mapping_now, row.mapping, row.vmid) for row in plan.gpus] == [
         ("rtx6000", f"gpu-{n}", 100) for n in range(8)
     ]
@@ -274,7 +275,9 @@ def test_a_section_that_blocks_every_write_is_refused(epyc: HostModel, plan_for:
 
 
 def test_the_text_says_everything(epyc: HostModel, plan_for: PlanFor) -> None:
-    text = plan_text(plan_for(epyc, iommu="pt"), next_command="pvectl apply pve1")
+    plan = plan_for(epyc, iommu="pt")
+    text = plan_text(plan, next_command="pvectl apply pve1")
+    assert all(f"{row.group_mapped} -> {row.group_now} " in text for row in plan.gpus)
     for part in (
         "Plan for pve1: 18 steps, one reboot.",
         "rtx6000 -> gpu-0",
