@@ -64,7 +64,7 @@ def command(
             outcome = _resume(work, given.run, options)
         else:
             wanted = document or _make_plan(site, work, accept_lost_text=accept_lost_text)
-            _show_plan(wanted, output)
+            _show_plan(wanted, output, was_seen=document is not None and yes)
             outcome = _apply(work, wanted, options)
     return show(outcome, output)
 
@@ -87,11 +87,16 @@ def _make_plan(site: Site, work: Work, *, accept_lost_text: bool) -> Plan:
     return plan_for(site, read_host_now(work.session), accept_lost_text=accept_lost_text)
 
 
-def _show_plan(plan: Plan, output: OutputFormat) -> None:
-    """Show what is about to be done, as ``pvectl plan`` does; with JSON the answer alone goes to stdout."""
+def _show_plan(plan: Plan, output: OutputFormat, *, was_seen: bool) -> None:
+    """Show what is about to be done, as ``pvectl plan`` does; with JSON the answer alone goes to stdout.
+
+    A plan file that is carried out without a question was read before: its first line is enough.
+    """
     from provision.plan.text import plan_text
 
     text = plan_text(plan, next_command="", style=style)
+    if was_seen:
+        text = text.partition("\n")[0]
     if output is OutputFormat.json:
         progress(text)
     else:
