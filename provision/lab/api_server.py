@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from provision.lab.listening import open_socket, stop_accepting
 from provision.lab.proxmox.access import ROOT, Caller
 from provision.lab.proxmox.calls import find, perform
 from provision.lab.proxmox.faults import CallFailed
@@ -49,19 +51,22 @@ class ApiServer:
         self.requests: list[tuple[str, str]] = []
         """Method and path of every request, for tests."""
         self._tls: ssl.SSLContext | None = None
+        self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.load_cert_chain(self.folder / "certificate.pem", self.folder / "key.pem")
-        self._server = await asyncio.start_server(self._serve, self.host, self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._socket = open_socket(self.host, self.port)
+        self.port = self._socket.getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, sock=self._socket)
         loop = asyncio.get_running_loop()
         self.node.defer = lambda work: loop.call_later(TASK_DELAY, work)
 
     async def stop(self) -> None:
-        if self._server is not None:
+        if self._server is not None and self._socket is not None:
+            await stop_accepting(self._socket)
             self._server.close()
             self._server = None
         for writer in tuple(self._writers):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shlex
-from collections.abc import Callable
+import socket
 from pathlib import Path
 
 import asyncssh
 
 from provision.lab.children import Children, Cut
 from provision.lab.commands.answer import Answer
+from provision.lab.listening import open_socket, stop_accepting
 from provision.remote.bootstrap import marker_of
 
 NO_SHELL = "pvectl lab: there is no interactive shell here; run one command, such as: qm list\n"
@@ -31,11 +31,13 @@ class SshServer:
         self.port = 0
         self.connections: set[asyncssh.SSHServerConnection] = set()
         self._listener: asyncssh.SSHAcceptor | None = None
+        self._socket: socket.socket | None = None
 
     async def start(self) -> None:
+        self._socket = open_socket(self.host, self.port)
+        self.port = self._socket.getsockname()[1]
         self._listener = await asyncssh.listen(
-            self.host,
-            self.port,
+            sock=self._socket,
             server_factory=lambda: _Gate(self.connections),
             server_host_keys=[str(self.key)],
             authorized_client_keys=str(self.authorized),
@@ -46,10 +48,10 @@ class SshServer:
             allow_pty=True,
             login_timeout=20,
         )
-        self.port = self._listener.get_port()
 
     async def stop(self) -> None:
-        if self._listener is not None:
+        if self._listener is not None and self._socket is not None:
+            await stop_accepting(self._socket)
             self._listener.close()
             self._listener = None
         for connection in tuple(self.connections):
@@ -135,12 +137,3 @@ def make_key(path: Path) -> str:
     public = key.export_public_key().decode().strip()
     path.with_suffix(".pub").write_text(public + "\n", encoding="ascii")
     return public
-
-
-KeyMaker = Callable[[Path], str]
-
-
-async def wait_closed(server: SshServer) -> None:
-    """Wait until the last connection of a stopped server is gone."""
-    while server.connections:
-        await asyncio.sleep(0.01)
