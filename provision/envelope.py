@@ -25,9 +25,12 @@ KINDS: Mapping[str, int] = {
     "report": 1,
     "verdict": 1,
     "identity": 1,
+    "mapping": 1,
+    "auth": 1,
     "error": 1,
     "summary": 1,
     "lab": 1,
+    "moves": 1,
 }
 
 

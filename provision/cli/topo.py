@@ -11,12 +11,23 @@ from provision.cli.output import OutputFormat
 
 
 def command(
-    target: Annotated[
-        str | None,
-        typer.Argument(help="Inventory name, root@host[:port] or local; none: the inventory's only host."),
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="Inventory name, root@host[:port] or local; none: the inventory's only host.  "
+            "With --from: more files to read.",
+        ),
     ] = None,
     inventory: Annotated[Path | None, typer.Option("-i", "--inventory", help="Inventory file.")] = None,
-    from_: Annotated[Path | None, typer.Option("--from", help="Read a capture instead of a host.")] = None,
+    from_: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            metavar="FILE...",
+            help="Read a capture, or text (lspci, IOMMU groups; several files are put together), instead of a host.",
+        ),
+    ] = None,
     show_all: Annotated[
         bool, typer.Option("--all", help="Print every function, not only the branches to GPUs, NICs, disks, displays.")
     ] = False,
@@ -30,20 +41,50 @@ def command(
 
       pvectl topo root@pve1
 
-      pvectl topo --from pve1.tar.gz --all
+      pvectl topo --from lspci.txt groups.txt
 
-    Exit codes: 0 printed; 1 the host or the capture could not be read; 64 usage.
+    Exit codes: 0 printed; 1 the host or a file could not be read; 8 the text holds nothing that is known; 64 usage.
     """
+    if from_:
+        return _from_files([*from_, *(Path(name) for name in targets or [])], show_all=show_all, output=output)
+    return _from_host(targets or [], inventory, show_all=show_all, output=output)
+
+
+def _from_host(targets: list[str], inventory: Path | None, *, show_all: bool, output: OutputFormat) -> int:
     from provision.cli.context import load_or_read, resolve
     from provision.cli.output import answer, emit_json
+    from provision.errors import UsageError
     from provision.host.assemble import assemble
     from provision.host.topo_text import render
 
-    site = None if from_ is not None else resolve(target, inventory)
-    model = assemble(load_or_read(site, from_))
+    if len(targets) > 1:
+        raise UsageError(
+            f"Unable to read {len(targets)} hosts at once: {', '.join(targets)}",
+            "name one host, or put --from in front of files; see pvectl topo --help",
+        )
+    site = resolve(targets[0] if targets else None, inventory)
+    model = assemble(load_or_read(site, None))
     if output is OutputFormat.json:
         emit_json("model", model)
+    else:
+        answer(render(model, show_all=show_all, next_command=f"pvectl doctor {targets[0] if targets else site.name}"))
+    return 0
+
+
+def _from_files(paths: list[Path], *, show_all: bool, output: OutputFormat) -> int:
+    from provision.cli.output import answer, emit_json, progress
+    from provision.cli.sources import load_source
+    from provision.host.text_layout import wrap
+    from provision.host.topo_text import render
+
+    source = load_source(paths)
+    notes = [line for note in source.notes for line in wrap("", [note], "  ")]
+    if output is OutputFormat.json:
+        for note in notes:
+            progress(note)
+        emit_json("model", source.model)
         return 0
-    source = f"--from {from_}" if from_ is not None else (target or (site.name if site else ""))
-    answer(render(model, show_all=show_all, next_command=f"pvectl doctor {source}".rstrip()))
+    following = f"pvectl doctor --from {paths[0]}" if source.is_capture else "pvectl capture root@HOST"
+    text = render(source.model, show_all=show_all, next_command=following)
+    answer("\n".join([*notes, "", text]) if notes else text)
     return 0

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from provision.evidence import Unknown
+from provision.pci.model import PciFunction
 
 WIDTH = 100
 
@@ -61,3 +62,8 @@ def size(number: int) -> str:
         if number >= 1 << shift:
             return f"{number / (1 << shift):g} {unit}"
     return f"{number} B"
+
+
+def ids_text(fn: PciFunction) -> str:
+    """``10de:2bb5``, with ``????`` for an id that could not be read (ffff in the model)."""
+    return fn.ids.replace("ffff", "????")

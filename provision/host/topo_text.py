@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from provision.evidence import Maybe, Unknown, known
 from provision.host.model import HostModel
 from provision.host.owners import owners
-from provision.host.text_layout import Notes, count, size, wrap
+from provision.host.pci import NO_VENDOR
+from provision.host.text_layout import Notes, count, ids_text, size, wrap
 from provision.pci.acs import acs_of
 from provision.pci.bars import memory_bar
 from provision.pci.config import AS_ROOT
@@ -24,6 +25,9 @@ _KINDS = {
     "pcie-to-pci-bridge": "PCIe-to-PCI bridge",
     "pci-to-pcie-bridge": "PCI-to-PCIe bridge",
 }
+_NO_CLASS = Unknown(
+    unknown="classes or vendors of devices could not be read", supply="take a capture, or use the output of: lspci -nn"
+)
 _LEGEND = (
     "ACS bits: + on, - off though the port offers it, . not offered.  "
     "A port isolates what is below it when SV, RR, CR and UF are + or dotted."
@@ -78,10 +82,17 @@ class _Topology:
         parts = [
             self._show(model.proxmox.version, "Proxmox VE {}", "no Proxmox VE"),
             self._show(model.kernel.release, "kernel {}"),
-            count(len(model.gpus()), "NVIDIA GPU"),
+            self._gpu_count(),
             iommu,
         ]
         return wrap(f"{self._show(model.hostname)}: ", parts, "  ")
+
+    def _gpu_count(self) -> str:
+        """A text without classes or vendors does not say that there is no GPU."""
+        found = self._model.gpus()
+        if not found and any(_may_be_gpu(fn) for fn in self._model.pci):
+            return f"NVIDIA GPUs {self._notes.mark(_NO_CLASS)}"
+        return count(len(found), "NVIDIA GPU")
 
     def _by_node(self) -> dict[str, list[str]]:
         """Host bridges that show something, under the title of their NUMA node."""
@@ -139,12 +150,14 @@ class _Topology:
 
     def _function(self, fn: PciFunction, indent: str) -> list[str]:
         if fn.is_bridge:
-            return wrap(f"{indent}{fn.bdf} {self._bridge_kind(fn)} {fn.ids}: ", self._bridge_facts(fn), indent + "  ")
+            return wrap(
+                f"{indent}{fn.bdf} {self._bridge_kind(fn)} {ids_text(fn)}: ", self._bridge_facts(fn), indent + "  "
+            )
         if fn.is_nvidia_gpu:
-            name = model_name(fn.ids) or "model not listed"
-            head = f"{indent}{fn.bdf} GPU {name} {fn.ids}"
+            name = model_name(fn.ids) or fn.description or "model not listed"
+            head = f"{indent}{fn.bdf} GPU {name} {ids_text(fn)}"
             return [head, *wrap(f"{indent}  ", self._gpu_facts(fn), indent + "  ")]
-        head = f"{indent}{fn.bdf} {class_name(fn.class_code)} {vendor_name(fn.vendor)} {fn.ids}: "
+        head = f"{indent}{fn.bdf} {class_name(fn.class_code)} {_maker(fn)} {ids_text(fn)}: "
         return wrap(head, self._device_facts(fn), indent + "  ")
 
     def _bridge_kind(self, fn: PciFunction) -> str:
@@ -172,7 +185,9 @@ class _Topology:
         facts = [self._link(fn.link), self._bar1(fn), self._driver(fn), self._group(fn), self._numa(fn)]
         facts.append(self._show(fn.slot_name, "slot {}"))
         if isinstance(fn.boot_vga, Unknown) or fn.boot_vga:
-            facts.append(self._show(fn.boot_vga if isinstance(fn.boot_vga, Unknown) else "boot display"))
+            facts.append(
+                self._show(fn.boot_vga, "boot display {}") if isinstance(fn.boot_vga, Unknown) else "boot display"
+            )
         facts.append(self._owner(fn))
         return [fact for fact in facts if fact]
 
@@ -234,8 +249,12 @@ class _Topology:
         if self._model.iommu.units == ():
             yield "IOMMU groups: none, the IOMMU is off"
             return
-        comparison = compare_present(self._model)
         groups = self._model.iommu.groups
+        unknown = next((fn.iommu_group for fn in self._model.pci if isinstance(fn.iommu_group, Unknown)), None)
+        if not groups and unknown is not None:
+            yield f"IOMMU groups: {self._notes.mark(unknown)}"
+            return
+        comparison = compare_present(self._model)
         meaning = {
             "equal": "as the ports' ACS explains",
             "quirk": "as the ports' ACS and the kernel's table of quirks explain",
@@ -262,6 +281,16 @@ class _Topology:
         unknown = any(isinstance(gpu.iommu_group, Unknown) for gpu in self._model.gpus())
         if self._model.gpus() and self._model.iommu.groups and not shared and not unknown:
             yield "  Every GPU is alone in its group, but for its own functions and the bridges above it."
+
+
+def _may_be_gpu(fn: PciFunction) -> bool:
+    is_display = fn.class_code >> 8 in (0x0300, 0x0302)
+    return fn.base_class == 0xFF or (is_display and fn.vendor == NO_VENDOR)
+
+
+def _maker(fn: PciFunction) -> str:
+    """The vendor's short name; what lspci printed where the vendor's id is not known."""
+    return fn.description or "?" if fn.vendor == NO_VENDOR else vendor_name(fn.vendor)
 
 
 def _uses(model: HostModel) -> dict[str, list[str]]:

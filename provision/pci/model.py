@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from provision.evidence import Frozen, Maybe, Unknown
+from provision.pci.capability_state import AerState, AtsState, LinkControl, MsixState, PasidState
 
 PortType = Literal[
     "endpoint",
@@ -57,6 +58,9 @@ class Link(Frozen):
     max_width: Maybe[int]
 
 
+_NOT_DECODED = Unknown(unknown="not decoded")
+
+
 class ConfigSpace(Frozen):
     """What was decoded from a function's configuration space.
 
@@ -67,7 +71,7 @@ class ConfigSpace(Frozen):
     length: int
     header_type: Maybe[int]
     """0 for a device, 1 for a bridge."""
-    is_multifunction: Maybe[bool] = Unknown(unknown="not decoded")
+    is_multifunction: Maybe[bool] = _NOT_DECODED
     """Bit 7 of the header type register."""
     port_type: Maybe[PortType | None]
     slot_number: Maybe[int | None] = None
@@ -75,8 +79,13 @@ class ConfigSpace(Frozen):
     dsn: Maybe[str | None]
     """Device Serial Number as 16 hex digits, upper dword first, ``None`` where there is no capability."""
     has_flr: Maybe[bool]
-    link: Maybe[Link | None] = Unknown(unknown="not decoded")
+    link: Maybe[Link | None] = _NOT_DECODED
     """Link capability and status as the registers hold them; ``None`` without a link."""
+    link_control: Maybe[LinkControl | None] = _NOT_DECODED
+    ats: Maybe[AtsState | None] = _NOT_DECODED
+    pasid: Maybe[PasidState | None] = _NOT_DECODED
+    aer: Maybe[AerState | None] = _NOT_DECODED
+    msix: Maybe[MsixState | None] = _NOT_DECODED
     sriov_total_vfs: Maybe[int | None]
     rebar: Maybe[bool]
     clique: Maybe[int | None]
@@ -104,6 +113,8 @@ class PciFunction(Frozen):
     """BDF of the bridge above, ``None`` directly below a host bridge."""
     root: str = ""
     """Host bridge as sysfs names it, ``pci0000:40``."""
+    description: str | None = None
+    """What lspci calls it; sysfs has no names."""
     acpi_path: Maybe[str | None] = None
     """ACPI path of the function where firmware names it."""
     root_acpi_path: Maybe[str | None] = None

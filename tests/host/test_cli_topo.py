@@ -25,14 +25,14 @@ def saved(server: Make, tmp_path: Path) -> Path:
 
 
 def test_text(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(from_=saved) == 0
+    assert command(from_=[saved]) == 0
     out = capsys.readouterr().out
     assert out.startswith("pve1: Proxmox VE 9.0.3")
     assert out.endswith(f"next: pvectl doctor --from {saved}\n")
 
 
 def test_json_is_the_model(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(from_=saved, output=OutputFormat.json) == 0
+    assert command(from_=[saved], output=OutputFormat.json) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "pvectl.model/1"
     assert [fn["bdf"] for fn in document["data"]["pci"] if fn["class_code"] == 0x030200] == [
@@ -44,7 +44,7 @@ def test_what_is_no_capture(tmp_path: Path) -> None:
     path = tmp_path / "note.tar.gz"
     path.write_text("no capture")
     with pytest.raises(CaptureError):
-        command(from_=path)
+        command(from_=[path])
 
 
 def test_without_a_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
