@@ -74,8 +74,19 @@ def _command(name: GeneratorName, link: Link) -> None:
             f"Unable to run {' '.join(argv)} on {target}: {cause}" + (f": {' / '.join(last)}" if last else ""),
             "repair what it names, then go on with: pvectl apply --resume",
         )
+    _sync(link)
     if name != "udev-reload":
         _refuse_skipped(argv, target, result.stdout.decode("utf-8", "replace") + "\n" + stderr)
+
+
+def _sync(link: Link) -> None:
+    """Put what the command wrote on disk: its receipt must not outlive it in a power cut."""
+    result = link.session.run(("sync",), timeout=TIMEOUT)
+    if result.rc != 0 or result.timed_out:
+        raise ApplyStopped(
+            f"Unable to write to the disks of {link.session.target}: sync did not succeed",
+            "look at the kernel's log there, then go on with: pvectl apply --resume",
+        )
 
 
 def _refuse_skipped(argv: tuple[str, ...], target: str, output: str) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
 
-from provision.apply import places, runs
+from provision.apply import deadman, places, runs
 from provision.apply.host_files import boot_id, folder_entries, read_file
 from provision.apply.link import Link
 from provision.apply.lock import Lock, LockHeld, acquire, read_lock
 from provision.apply.outcome import Seams
 from provision.apply.owner import this_process
-from provision.apply.records import Started, Step
+from provision.apply.records import DeadManTerms, Started, Step
 from provision.apply.steps import guests_of
 from provision.errors import PvectlError
 from provision.plan.model import Plan
@@ -42,6 +42,7 @@ def begin(
     of: str | None = None,
     takes: frozenset[str] = frozenset(),
     steps: tuple[Step, ...] = (),
+    dead_man: DeadManTerms | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[runs.Run, Lock]:
     """Take the lock, check again what may have moved while the user was asked, and write the run's first event.
@@ -54,7 +55,7 @@ def begin(
     lock = acquire(session, run.id, now, takes=finished(existing) | takes)
     try:
         check()
-        sha256 = runs.prepare(session, run.id, plan)
+        sha256 = runs.prepare(session, run.id, plan, deadman.program() if dead_man else None)
         first = Started(
             kind=kind,
             run=run.id,
@@ -65,6 +66,7 @@ def begin(
             plan_sha256=sha256,
             running=_running(plan, link),
             steps=steps,
+            dead_man=dead_man,
         )
         run.add(session, first, now)
     except BaseException:
@@ -95,7 +97,7 @@ def not_begun(session: Session, existing: tuple[runs.Run, ...]) -> str | None:
 def forget(session: Session, run: str) -> None:
     """Remove the folder of a run that changed nothing; the journal first, so that the rest reads as not begun."""
     folder = places.folder(run)
-    for path in (places.journal(run), places.plan(run)):
+    for path in (places.journal(run), places.plan(run), places.deadman(run)):
         meta, _ = read_file(session, path)
         if meta.sha256 is not None:
             session.remove(path, expect=meta.sha256)

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from provision.apply import consent, places
+from provision.apply import consent, continuation, deadman, places
 from provision.apply.confirm import confirm_groups, confirm_mappings
 from provision.apply.executor import Executor
+from provision.apply.expectations import unmet
 from provision.apply.host_files import boot_id, read_file
 from provision.apply.identity import identities_of, parse_identities, render_identities
 from provision.apply.outcome import RunOutcome, Status
-from provision.apply.reboot import Waiting, reboot, wait_for_proxmox
+from provision.apply.reboot import Waiting, is_going_down, reboot, wait_for_boot, wait_for_proxmox
 from provision.apply.records import Done, FileFacts, PhaseDone, RebootAsked, Rebooted, Step
 from provision.apply.steps import steps_of, wants_reboot
 from provision.errors import ApplyStopped, Interrupted, PvectlError, Refused, StalePlan
 from provision.host.model import HostModel
-from provision.plan.model import ActionRun, FileWrite, Plan
+from provision.plan.model import ActionRun, FileWrite, MappingDelete, MappingPut, Plan
+from provision.pve.identities import merge
 
 IDENTITY_STEP = "identity"
+SETTLE_TRIES = 3
+SETTLE_SECONDS = 3.0
 
 
 def finish_apply(executor: Executor, plan: Plan) -> RunOutcome:
@@ -34,21 +38,73 @@ def finish_rollback(executor: Executor) -> RunOutcome:
 
 
 def _apply(executor: Executor, plan: Plan) -> RunOutcome:
-    todo = steps_of(plan)
+    planned = steps_of(plan)
+    armed = deadman.arm_steps(executor.run, len(planned) + 1)
+    todo = (*armed, *planned)
     if not _cross(executor, todo, needs_reboot=wants_reboot(plan)):
-        host = f"{executor.options.host} " if executor.options.host else ""
-        command = f"pvectl apply {host}--resume {executor.run.id} --reboot"
-        return _outcome(executor, todo, "reboot-needed", next_command=command)
-    model = executor.seams.read_host(executor.link.session)
-    confirm_groups(plan, model, executor.run.id)
+        command = f"{_resume_command(executor)} --reboot"
+        return _outcome(executor, todo, "reboot-needed", notes=_outlook(executor), next_command=command)
     after = [step for step in todo if step.phase == "after-reboot"]
+    model = _prove(executor, plan, _host_part(after))
+    executor.do_all(deadman.disarm_steps(executor.run, len(todo) + 1))
     executor.do_all(step for step in after if not _is_start(step))
-    confirm_mappings(plan, executor.link, executor.run.id)
-    notes = _record_identities(executor, plan, model, len(todo))
+    notes = _record_identities(executor, plan, model, len(planned))
     executor.do_all(step for step in after if _is_start(step))
     _end(executor)
     command = f"pvectl verify {executor.options.host or plan.host}"
     return _outcome(executor, todo, "done", notes=notes, next_command=command)
+
+
+def _host_part(after: Sequence[Step]) -> Sequence[Step]:
+    """Return the steps after the boot that the host's own proof needs: up to the last one on a mapping."""
+    last = max(
+        (at for at, step in enumerate(after) if isinstance(step.operation, (MappingPut, MappingDelete))), default=-1
+    )
+    return after[: last + 1]
+
+
+def _prove(executor: Executor, plan: Plan, host_part: Sequence[Step]) -> HostModel:
+    """Prove that the host runs as planned, and confirm it to the dead-man.  Guests are no part of it."""
+    run, session = executor.run, executor.link.session
+    is_open = run.start.dead_man is not None and run.dead_man("confirmed") is None
+    model = executor.seams.read_host(session)
+    try:
+        confirm_groups(plan, model, run.id)
+        if is_open:
+            model = _expect(executor, plan, model)
+        executor.do_all(host_part)
+        confirm_mappings(plan, executor.link, run.id)
+    except ApplyStopped as error:
+        raise deadman.unconfirmed(run, error) from error
+    if is_open:
+        executor.report("the host is as planned: confirming the new boot set-up")
+        deadman.confirm(run, session)
+    return model
+
+
+def _expect(executor: Executor, plan: Plan, model: HostModel) -> HostModel:
+    """Return the model in which the host is as expected: drivers may bind a moment after the network is up."""
+    wrong = unmet(plan, model)
+    for _ in range(SETTLE_TRIES):
+        if not wrong or not all("bound to" in line for line in wrong):
+            break
+        executor.seams.sleep(SETTLE_SECONDS)
+        model = executor.seams.read_host(executor.link.session)
+        wrong = unmet(plan, model)
+    if wrong:
+        run = executor.run.id
+        raise ApplyStopped(
+            f"Unable to go on with run {run} on {plan.host}: the boot differs from the plan: {'; '.join(wrong)}",
+            f"undo the run with: pvectl rollback {run}, then look with: pvectl doctor {plan.host}",
+        )
+    return model
+
+
+def _outlook(executor: Executor) -> tuple[str, ...]:
+    """Say what happens where the reboot is left to the user."""
+    will = deadman.outlook(executor.run)
+    way = _resume_command(executor)
+    return (f"after a reboot of your own, run {way} in time: {will}",) if will else ()
 
 
 def _rollback(executor: Executor) -> RunOutcome:
@@ -81,13 +137,15 @@ def _cross(executor: Executor, todo: Sequence[Step], *, needs_reboot: bool) -> b
     done_in = executor.run.phase_done
     now = boot_id(session)
     if done_in is not None and now != done_in.boot_id:
-        executor.add(Rebooted(boot_id=now))
-        wait_for_proxmox(_waiting(executor))
+        _arrive(executor, now)
+        return True
+    if executor.run.reboot_asked == now and is_going_down(session):
+        executor.link.drop()
+        _arrive(executor, wait_for_boot(_waiting(executor), now))
         return True
     if not executor.options.reboot:
         return False
-    if not executor.options.stop_guests or executor.options.policies.reboot == "never":
-        consent.check_reboot(executor.seams.read_host(session), session.target, executor.options)
+    consent.check_reboot(executor.seams.read_host(session), session, executor.options)
     _reboot(executor)
     return True
 
@@ -95,15 +153,23 @@ def _cross(executor: Executor, todo: Sequence[Step], *, needs_reboot: bool) -> b
 def _reboot(executor: Executor) -> None:
     """Ask for the reboot with an event on disk, and come back in the new boot."""
     executor.pause_if_asked()
+    executor.do_all(continuation.install_steps(executor.run, executor.options.resume_argv))
     old = boot_id(executor.link.session)
     executor.add(RebootAsked(boot_id=old))
-    new = reboot(_waiting(executor), old)
+    _arrive(executor, reboot(_waiting(executor), old))
+
+
+def _arrive(executor: Executor, new: str) -> None:
+    """Go on in a new boot, unless the dead-man has taken the run back meanwhile."""
+    executor.run.reload(executor.link.session)
+    deadman.refuse_fired(executor.run, executor.link.session)
     executor.add(Rebooted(boot_id=new))
     wait_for_proxmox(_waiting(executor))
 
 
 def _waiting(executor: Executor) -> Waiting:
-    return Waiting(executor.link, executor.options, executor.report, executor.seams, _resume_command(executor))
+    way_on, will = _resume_command(executor), deadman.outlook(executor.run)
+    return Waiting(executor.link, executor.options, executor.report, executor.seams, way_on, will)
 
 
 def _resume_command(executor: Executor) -> str:
@@ -121,7 +187,7 @@ def _record_identities(executor: Executor, plan: Plan, model: HostModel, number:
     old = parse_identities(data, f"{places.IDENTITY} on {executor.link.session.target}") if meta.sha256 else {}
     if begun is None and all(old.get(bdf) == device for bdf, device in found.items()):
         return notes
-    content = render_identities({**old, **found}, places.created_of(executor.run.id))
+    content = render_identities(merge(old, found), places.created_of(executor.run.id))
     expect = begun.before.meta.sha256 if begun and isinstance(begun.before, FileFacts) else meta.sha256
     operation = FileWrite(path=places.IDENTITY, content=content, expect=expect, mode=0o600)
     executor.do(Step(number=number, id=IDENTITY_STEP, title="Record who the GPUs are", operation=operation))
@@ -130,6 +196,7 @@ def _record_identities(executor: Executor, plan: Plan, model: HostModel, number:
 
 def _end(executor: Executor) -> None:
     session = executor.link.session
+    executor.do_all(continuation.removal_steps(executor.run))
     executor.add(Done(boot_id=boot_id(session)))
     executor.lock.release(session)
 

@@ -11,6 +11,8 @@ from provision.remote.session import FileMeta, Read, Session, Want
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 LIMIT = 64 * 1024 * 1024
+BOOT_SECONDS = 15.0
+"""A host that goes down may leave a connection open that never answers again: do not wait long for four words."""
 
 
 def digest(data: bytes) -> str:
@@ -25,9 +27,9 @@ def read_file(session: Session, path: str) -> tuple[FileMeta, bytes]:
     return read_files(session, (path,))[0]
 
 
-def read_files(session: Session, paths: Sequence[str]) -> list[tuple[FileMeta, bytes]]:
+def read_files(session: Session, paths: Sequence[str], *, deadline: float = 60.0) -> list[tuple[FileMeta, bytes]]:
     """Like :func:`read_file`, for several paths in one round trip."""
-    answers = session.read([Want(kind="file", pattern=path, limit=LIMIT) for path in paths])
+    answers = session.read([Want(kind="file", pattern=path, limit=LIMIT) for path in paths], deadline=deadline)
     by_path = {answer.item.key: answer for answer in answers}
     return [_judge(session, path, by_path.get(path)) for path in paths]
 
@@ -76,7 +78,7 @@ def folder_entries(session: Session, path: str) -> tuple[str, ...]:
 
 def boot_id(session: Session) -> str:
     """Return the kernel's boot_id.  Raises PvectlError where it cannot be read."""
-    meta, data = read_file(session, BOOT_ID)
+    meta, data = read_files(session, (BOOT_ID,), deadline=BOOT_SECONDS)[0]
     if meta.sha256 is None:
         raise PvectlError(f"Unable to tell boots apart on {session.target}: {BOOT_ID} is missing", "mount /proc there")
     return data.decode("ascii", "replace").strip()

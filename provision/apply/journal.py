@@ -1,7 +1,7 @@
 """The journal: one JSON line per event, appended and synced to disk before the next act.
 
 A line that was being written when the power, the disk or the connection went is torn.  The next
-event then begins a line of its own, so a torn line stands last or right before a ``resumed``.
+event then begins a line of its own, so a torn line stands last or right before a ``resumed`` or ``dead-man``.
 Anything else that does not parse is damage.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from provision.apply.records import Event, Resumed
+from provision.apply.records import DeadMan, Event, Resumed
 from provision.envelope import unwrap, wrap
 from provision.errors import PvectlError
 from provision.remote.session import Session
@@ -39,7 +39,7 @@ def parse(data: bytes, source: str) -> tuple[tuple[Event, ...], bool]:
         if event is None:
             torn_at = torn_at or (number if line.strip() else 0)
             continue
-        if torn_at and not isinstance(event, Resumed):
+        if torn_at and not isinstance(event, (Resumed, DeadMan)):
             raise PvectlError(
                 f"Unable to read {source}: line {torn_at} is damaged",
                 "compare the file with a copy; nothing was changed by reading it",

@@ -22,6 +22,10 @@ class ApplyOptions(Frozen):
 
     host: str = ""
     """As the user typed it, for the next command."""
+    confirm: Literal["apply", "local"] = "apply"
+    """Who may confirm a new boot set-up: apply alone, or also the host where its own network answers."""
+    resume_argv: tuple[str, ...] = ()
+    """Where this machine is the host: the command that goes on with a run after the boot, without the run."""
     reboot: bool = False
     stop_guests: bool = False
     """By --stop-guests, or by ``policies.guests: stop``."""
@@ -33,7 +37,7 @@ class ApplyOptions(Frozen):
     stop_timeout: float = 900.0
 
 
-Status = Literal["done", "nothing", "not-begun", "reboot-needed"]
+Status = Literal["done", "nothing", "not-begun", "reboot-needed", "confirmed"]
 
 
 class RunOutcome(Frozen):

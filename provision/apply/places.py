@@ -41,6 +41,15 @@ def plan(run: str) -> str:
     return f"{folder(run)}/plan.json"
 
 
+def deadman(run: str) -> str:
+    """Return where the dead-man's program lies; its decision lies beside it."""
+    return f"{folder(run)}/deadman.py"
+
+
+def decision(run: str) -> str:
+    return f"{folder(run)}/deadman.decided"
+
+
 def backup(run: str, number: int, path: str) -> str:
     """Return where step ``number`` keeps the old content of ``path``."""
     return f"{folder(run)}/backup/{number}-{path.rsplit('/', 1)[1]}"

@@ -23,9 +23,12 @@ PATHS: tuple[re.Pattern[str], ...] = tuple(
         r"/etc/modprobe\.d/[\w.-]+\.conf",
         r"/etc/modules-load\.d/[\w.-]+\.conf",
         r"/etc/modules",
+        r"/etc/systemd/network/50-pvectl-[\w.-]+\.link",
+        r"/usr/local/lib/systemd/network/50-pmx-[\w.-]+\.link",
+        r"/etc/network/interfaces(\.d/[\w.-]+)?",
         r"/etc/systemd/system/[\w.@-]+\.(service|timer)",
         r"/etc/systemd/system/[\w.@-]+\.d/[\w.-]+\.conf",
-        r"/var/lib/pvectl/identity\.json",
+        r"/var/lib/pvectl/(identity\.json|mapping_unit\.py)",
     )
 )
 """Files that a plan may write or remove: a plan file is input from anywhere."""

@@ -1,4 +1,4 @@
-"""``rollback --all``: undo every run, newest first, then leave no file of ours on the host."""
+"""``rollback --all`` and ``--to``: undo many runs, newest first; with ``--all`` no file of ours stays on the host."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from provision.apply.lock import acquire
 from provision.apply.outcome import WORLD, ApplyOptions, RunOutcome, Seams
 from provision.apply.reboot import Waiting, reboot, wait_for_proxmox
 from provision.apply.rollback import undo
+from provision.errors import Refused
 from provision.pve.session import PveSession
 from provision.remote.session import Session
 
@@ -42,35 +43,92 @@ def rollback_all(
         return RunOutcome(kind="rollback", status="nothing", run=None, notes=("no file of pvectl is on the host",))
     consent.ask_for(f"Undo every run on {session.target} and remove {places.HOME}?", ask)
     if options.reboot:
-        consent.check_reboot(seams.read_host(session), session.target, options)
+        consent.check_reboot(seams.read_host(session), session, options)
     try:
         return _all(link, options, report, seams)
     finally:
         link.close()
 
 
+def rollback_to(
+    wanted: str,
+    session: Session,
+    pve: PveSession,
+    *,
+    options: ApplyOptions,
+    ask: Ask,
+    report: Report,
+    connect: Callable[[], Session],
+    connect_pve: Callable[[Session], PveSession],
+    seams: Seams = WORLD,
+) -> RunOutcome:
+    """Undo every run after ``wanted``, newest first: the host is as that run left it.  Raises like the others.
+
+    With ``options.reboot`` the host reboots once, at the end.
+    """
+    link = Link(session, pve, connect, connect_pve)
+    target = runs.choose(runs.load_all(session), session, wanted, lambda _: False)
+    if target is None or target.start.kind != "apply" or not target.is_done or target.is_undone:
+        raise Refused(
+            f"Unable to go back to run {wanted} on {session.target}: it is no apply that stands complete",
+            "name another run, or undo a single one with: pvectl rollback RUN",
+        )
+    later = _left(session, target.start.sequence)
+    if not later:
+        return RunOutcome(kind="rollback", status="nothing", run=None, notes=(f"no run after {wanted} is left",))
+    names = ", ".join(run.id for run in reversed(later))
+    consent.ask_for(f"Undo {len(later)} runs on {session.target} ({names})?", ask)
+    if options.reboot:
+        consent.check_reboot(seams.read_host(session), session, options)
+    try:
+        return _Many(link, options, report, seams).undo(target.start.sequence).outcome()
+    finally:
+        link.close()
+
+
 def _all(link: Link, options: ApplyOptions, report: Report, seams: Seams) -> RunOutcome:
-    quiet = options.model_copy(update={"reboot": False})
-    titles: list[str] = []
-    starts: set[int] = set()
-    needs_reboot = False
-    while (run := _next(link.session)) is not None:
-        outcome, undoing = undo(run, runs.load_all(link.session), link, quiet, lambda _: True, report, seams)
-        titles += outcome.steps
-        needs_reboot |= undoing.needs_reboot
-        starts |= set(undoing.starts) if undoing.needs_reboot else set()
+    many = _Many(link, options, report, seams).undo(0)
     remove_home(link.session, seams)
-    titles.append(f"Remove {places.HOME}")
-    if needs_reboot and options.reboot:
-        _reboot(link, options, report, seams, sorted(starts))
-        needs_reboot = False
-    return _outcome(titles, needs_reboot=needs_reboot, starts=sorted(starts))
+    many.titles.append(f"Remove {places.HOME}")
+    return many.outcome()
 
 
-def _next(session: Session) -> runs.Run | None:
-    return runs.choose(
-        runs.load_all(session), session, None, lambda run: run.start.kind == "apply" and not run.is_undone
-    )
+class _Many:
+    """Undoes runs without a reboot between them, and reboots once at the end."""
+
+    def __init__(self, link: Link, options: ApplyOptions, report: Report, seams: Seams) -> None:
+        self.link, self.options, self.report, self.seams = link, options, report, seams
+        self.titles: list[str] = []
+        self.starts: set[int] = set()
+        self.needs_reboot = False
+
+    def undo(self, after: int) -> _Many:
+        """Undo every run whose sequence number is larger than ``after``."""
+        quiet = self.options.model_copy(update={"reboot": False})
+        session = self.link.session
+        while left := _left(session, after):
+            existing = runs.load_all(session)
+            outcome, undoing = undo(left[-1], existing, self.link, quiet, lambda _: True, self.report, self.seams)
+            self.titles += outcome.steps
+            self.needs_reboot |= undoing.needs_reboot
+            self.starts |= set(undoing.starts) if undoing.needs_reboot else set()
+        return self
+
+    def outcome(self) -> RunOutcome:
+        starts = sorted(self.starts)
+        if self.needs_reboot and self.options.reboot:
+            _reboot(self.link, self.options, self.report, self.seams, starts)
+            self.needs_reboot = False
+        return _outcome(self.titles, needs_reboot=self.needs_reboot, starts=starts)
+
+
+def _left(session: Session, after: int) -> list[runs.Run]:
+    """Return the runs that are to be undone, oldest first."""
+    return [
+        run
+        for run in runs.load_all(session)
+        if run.start.kind == "apply" and not run.is_undone and run.start.sequence > after
+    ]
 
 
 def _outcome(titles: list[str], *, needs_reboot: bool, starts: list[int]) -> RunOutcome:

@@ -29,13 +29,20 @@ REPORT_EVERY = 30.0
 
 @dataclass
 class Waiting:
-    """What waiting needs.  ``way_on`` is the command that goes on after a stop."""
+    """What waiting needs.  ``way_on`` is the command that goes on after a stop, ``outlook`` what the dead-man does."""
 
     link: Link
     options: ApplyOptions
     report: Callable[[str], None]
     seams: Seams
     way_on: str
+    outlook: str = ""
+
+    @property
+    def advice(self) -> str:
+        """How to get in where the host does not come back."""
+        will = f"{self.outlook}; " if self.outlook else ""
+        return f"look at its console or BMC; {will}when it is up: {self.way_on}"
 
     def until(self, attempt: Callable[[], str], what: str, advice: str) -> None:
         """Repeat ``attempt`` until it returns no cause; raise ApplyStopped at the deadline, saying the last cause."""
@@ -69,13 +76,24 @@ def reboot(waiting: Waiting, old: str) -> str:
     waiting.report(f"rebooting {target}")
     _ask(waiting)
     link.drop()
+    return wait_for_boot(waiting, old)
+
+
+def wait_for_boot(waiting: Waiting, old: str) -> str:
+    """Wait until the host runs another boot than ``old``, and take a session to it.  Returns the new boot_id."""
+    link = waiting.link
     found: list[str] = []
-    waiting.until(
-        lambda: _attempt(link, old, found),
-        f"the new boot of {target}",
-        f"look at its console; when it is up: {waiting.way_on}",
-    )
+    waiting.until(lambda: _attempt(link, old, found), f"the new boot of {link.session.target}", waiting.advice)
     return found[0]
+
+
+def is_going_down(session: Session) -> bool:
+    """Whether systemd is about to shut the host down: asked for by an earlier command, and not over yet."""
+    try:
+        result = session.run(("systemctl", "is-system-running"), timeout=ASK_TIMEOUT)
+    except (ConnectionCut, TimeLimit):
+        return True
+    return result.stdout.strip() == b"stopping"
 
 
 def _ask(waiting: Waiting) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from provision.apply.owner import Owner
 from provision.evidence import Frozen
-from provision.plan.model import ActionRun, FileRemove, FileWrite, MappingDelete, MappingPut, Phase, VmSet
+from provision.plan.model import ActionRun, FileRemove, FileWrite, MappingDelete, MappingPut, Phase, VmCreate, VmSet
 from provision.remote.session import FileMeta
 
 GeneratorName = Literal["update-grub", "boot-refresh", "update-initramfs", "udev-reload"]
@@ -42,6 +42,15 @@ class VmFacts(Frozen):
     """Touched options that wait for a cold start."""
 
 
+class VmPresence(Frozen):
+    """Whether a VM exists, and the options that were asked for when it was made."""
+
+    kind: Literal["vm-presence"] = "vm-presence"
+    vmid: int
+    exists: bool
+    values: dict[str, str | None] = {}
+
+
 class GuestFacts(Frozen):
     kind: Literal["guest"] = "guest"
     vmid: int
@@ -60,8 +69,17 @@ class FolderFacts(Frozen):
     present: tuple[str, ...]
 
 
+class UnitFacts(Frozen):
+    """Whether systemd starts a unit at boot."""
+
+    kind: Literal["unit"] = "unit"
+    name: str
+    enabled: bool
+
+
 State = Annotated[
-    Union[FileFacts, MappingFacts, VmFacts, GuestFacts, ActionFacts, FolderFacts], Field(discriminator="kind")
+    Union[FileFacts, MappingFacts, VmFacts, VmPresence, GuestFacts, ActionFacts, FolderFacts, UnitFacts],
+    Field(discriminator="kind"),
 ]
 
 
@@ -83,8 +101,23 @@ class FolderRemove(Frozen):
     paths: tuple[str, ...]
 
 
+class VmDestroy(Frozen):
+    """Destroy a VM that the run made."""
+
+    op: Literal["vm.destroy"] = "vm.destroy"
+    vmid: int
+
+
+class UnitSwitch(Frozen):
+    """Let systemd start a unit of ours at boot, or no longer."""
+
+    op: Literal["unit.switch"] = "unit.switch"
+    name: str
+    enabled: bool
+
+
 StepOperation = Annotated[
-    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, ActionRun, FileRestore, FolderRemove],
+    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, VmCreate, VmDestroy, ActionRun, FileRestore, FolderRemove, UnitSwitch],
     Field(discriminator="op"),
 ]
 
@@ -98,6 +131,22 @@ class Step(Frozen):
     operation: StepOperation
     phase: Phase = "before-reboot"
     needs_reboot: bool = False
+
+
+class LocalCheck(Frozen):
+    """What must answer on the host itself, so that the dead-man confirms without anybody."""
+
+    address: str
+    """Management address of the host."""
+    gateway: str
+
+
+class DeadManTerms(Frozen):
+    """What the dead-man of a run goes by."""
+
+    minutes: int
+    """Time after a boot in which the new set-up must be confirmed."""
+    local: LocalCheck | None = None
 
 
 class Started(Frozen):
@@ -115,6 +164,8 @@ class Started(Frozen):
     running: tuple[int, ...] = ()
     """Guests of the plan that ran when the run began."""
     steps: tuple[Step, ...] = ()
+    dead_man: DeadManTerms | None = None
+    """``None`` where the run changes nothing that a boot reads."""
 
 
 class Intent(Frozen):
@@ -167,7 +218,16 @@ class Done(Frozen):
     boot_id: str
 
 
+class DeadMan(Frozen):
+    """Written by the dead-man on the host: what it did, in which boot."""
+
+    event: Literal["dead-man"] = "dead-man"
+    did: Literal["confirmed", "restored", "mappings", "failed"]
+    boot_id: str
+    notes: tuple[str, ...] = ()
+
+
 Event = Annotated[
-    Union[Started, Intent, Receipt, PhaseDone, RebootAsked, Rebooted, Resumed, Done],
+    Union[Started, Intent, Receipt, PhaseDone, RebootAsked, Rebooted, Resumed, Done, DeadMan],
     Field(discriminator="event"),
 ]

@@ -98,5 +98,5 @@ def _prepare(run: runs.Run, earlier: list[runs.Run], link: Link, options: ApplyO
     undoing = plan_undo(run, earlier, link, model, reboot=options.reboot)
     consent.check_guests(undoing.stops, link, options)
     if options.reboot and undoing.needs_reboot:
-        consent.check_reboot(model, session.target, options)
+        consent.check_reboot(model, session, options)
     return undoing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from provision.apply import consent, preflight, runs
+from provision.apply import consent, deadman, preflight, runs
 from provision.apply.basis import check_basis
 from provision.apply.begin import begin, finished, forget, not_begun, refuse_unfinished
 from provision.apply.course import finish_apply, finish_rollback
@@ -14,7 +14,7 @@ from provision.apply.link import Link
 from provision.apply.lock import acquire, read_lock
 from provision.apply.outcome import WORLD, ApplyOptions, RunOutcome, Seams
 from provision.apply.owner import this_process
-from provision.apply.purge import rollback_all
+from provision.apply.purge import rollback_all, rollback_to
 from provision.apply.records import Resumed
 from provision.apply.rollback import rollback
 from provision.apply.steps import steps_of, wants_reboot
@@ -23,7 +23,7 @@ from provision.plan.model import Plan
 from provision.pve.session import PveSession
 from provision.remote.session import Session
 
-__all__ = ["ApplyOptions", "RunOutcome", "Seams", "apply_plan", "resume", "rollback", "rollback_all"]
+__all__ = ["ApplyOptions", "RunOutcome", "Seams", "apply_plan", "resume", "rollback", "rollback_all", "rollback_to"]
 
 Ask = Callable[[str], bool]
 Report = Callable[[str], None]
@@ -52,7 +52,16 @@ def apply_plan(
         return RunOutcome(kind="apply", status="nothing", run=None, next_command=f"pvectl verify {plan.host}")
     _check(plan, link, options, seams)
     consent.ask_for(f"Apply {len(plan.changes)} changes to {plan.host}?", ask)
-    run, lock = begin(link, seams, existing, kind="apply", plan=plan, check=lambda: _check(plan, link, options, seams))
+    terms = deadman.terms_of(plan, session, local=options.confirm == "local")
+    run, lock = begin(
+        link,
+        seams,
+        existing,
+        kind="apply",
+        plan=plan,
+        dead_man=terms,
+        check=lambda: _check(plan, link, options, seams),
+    )
     executor = Executor(run, link, lock, options, report, seams)
     try:
         return finish_apply(executor, plan)
@@ -72,7 +81,7 @@ def _check(plan: Plan, link: Link, options: ApplyOptions, seams: Seams) -> None:
     preflight.check_stopped(plan, link)
     consent.check_guests(plan.stops_guests, link, options)
     if options.reboot and wants_reboot(plan):
-        consent.check_reboot(model, link.session.target, options)
+        consent.check_reboot(model, link.session, options)
 
 
 def resume(
@@ -101,6 +110,7 @@ def resume(
     if not run.is_unfinished:
         return _over(run)
     _refuse_half_undone(run, existing)
+    deadman.refuse_fired(run, session)
     orphan = not_begun(session, existing)
     takes = finished(existing) | {run.id} | ({orphan} if orphan else set())
     lock = acquire(session, run.id, seams.now(), takes=frozenset(takes))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from provision.apply import journal, places
 from provision.apply.host_files import digest, read_file, read_matches
-from provision.apply.records import Done, Event, Intent, PhaseDone, Rebooted, Receipt, Started
+from provision.apply.records import DeadMan, Done, Event, Intent, PhaseDone, RebootAsked, Rebooted, Receipt, Started
 from provision.envelope import dumps, unwrap, wrap
 from provision.errors import ApplyStopped, PvectlError
 from provision.plan.model import Plan
@@ -56,6 +56,22 @@ class Run:
     def has_rebooted(self) -> bool:
         return any(isinstance(event, Rebooted) for event in self.events)
 
+    @property
+    def reboot_asked(self) -> str:
+        """The boot in which a reboot was asked for last, empty where none was."""
+        asked = [event.boot_id for event in self.events if isinstance(event, RebootAsked)]
+        return asked[-1] if asked else ""
+
+    def dead_man(self, did: str) -> DeadMan | None:
+        """What the dead-man tells of one of its acts."""
+        return next((e for e in self.events if isinstance(e, DeadMan) and e.did == did), None)
+
+    def reload(self, session: Session) -> None:
+        """Read the journal again: the dead-man on the host writes to it too."""
+        path = places.journal(self.id)
+        _, data = read_file(session, path)
+        self.events, self.torn = journal.parse(data, f"{path} on {session.target}")
+
     def receipt(self, step: str) -> Receipt | None:
         return next((e for e in self.events if isinstance(e, Receipt) and e.step == step), None)
 
@@ -99,9 +115,11 @@ def choose(existing: tuple[Run, ...], session: Session, wanted: str | None, take
     return named
 
 
-def prepare(session: Session, run: str, plan: Plan | None) -> str | None:
-    """Make the run's folder and write plan.json.  Returns the SHA-256 of plan.json."""
+def prepare(session: Session, run: str, plan: Plan | None, program: bytes | None = None) -> str | None:
+    """Make the run's folder with plan.json and the dead-man's program.  Returns the SHA-256 of plan.json."""
     session.make_folder(f"{places.folder(run)}/backup", mode=0o700)
+    if program is not None:
+        session.write(places.deadman(run), program, expect=None, mode=0o600)
     if plan is None:
         return None
     data = dumps(wrap("plan", plan.model_dump(mode="json"), created=places.created_of(run))).encode()

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from provision.apply import actions, files, objects
+from provision.apply import actions, files, objects, units
 from provision.apply.link import Link
 from provision.apply.outcome import ApplyOptions
-from provision.apply.records import FileRestore, FolderFacts, FolderRemove, State, Step, StepOperation, VmFacts
+from provision.apply.records import (
+    FileRestore,
+    FolderFacts,
+    FolderRemove,
+    State,
+    Step,
+    StepOperation,
+    UnitSwitch,
+    VmFacts,
+)
 from provision.errors import PvectlError
 from provision.plan.model import ActionRun, Change, FileRemove, FileWrite, MappingDelete, MappingPut, Phase, Plan, VmSet
 
@@ -101,6 +110,8 @@ def observe(op: StepOperation, link: Link) -> State:
         return objects.observe_vm(op, link)
     if isinstance(op, FolderRemove):
         return files.observe_folders(op, link)
+    if isinstance(op, UnitSwitch):
+        return units.observe(op, link)
     return actions.observe(op, link)
 
 
@@ -121,6 +132,8 @@ def is_done(op: StepOperation, state: State) -> bool:
         return objects.mapping_done(op, state)
     if isinstance(op, VmSet):
         return objects.vm_done(op, state)
+    if isinstance(op, UnitSwitch):
+        return units.is_done(op, state)
     return actions.is_done(op, state) if isinstance(op, ActionRun) else False
 
 
@@ -132,6 +145,8 @@ def expected(op: StepOperation, state: State) -> State:
         return objects.mapping_expected(op, state)
     if isinstance(op, VmSet):
         return VmFacts(vmid=op.vmid, values=objects.wanted(op))
+    if isinstance(op, UnitSwitch):
+        return units.expected(op)
     return actions.expected(op, state) if isinstance(op, ActionRun) else FolderFacts(present=())
 
 
@@ -145,6 +160,8 @@ def act(op: StepOperation, state: State, link: Link, options: ApplyOptions, repo
         objects.set_vm(op, link)
     elif isinstance(op, FolderRemove):
         files.remove_folders(op, link)
+    elif isinstance(op, UnitSwitch):
+        units.act(op, state, link)
     else:
         actions.act(op, state, link, options, report)
 

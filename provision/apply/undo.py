@@ -21,9 +21,12 @@ from provision.apply.records import (
     MappingFacts,
     Step,
     StepOperation,
+    UnitFacts,
+    UnitSwitch,
 )
 from provision.apply.runs import Run
 from provision.apply.trails import Trail, intents_of, observe_now, trails_of
+from provision.apply.units import FOLDER
 from provision.errors import StalePlan
 from provision.evidence import Frozen, Unknown
 from provision.host.model import HostModel
@@ -59,7 +62,10 @@ def plan_undo(run: Run, earlier: Sequence[Run], link: Link, model: HostModel, *,
     _refuse_foreign(run, back, model, link.session.target)
     needs_reboot = _needs_reboot(run, earlier, trails.values(), boot_id(link.session))
     stops, starts = _guests(run, back, link, needs_reboot=needs_reboot)
-    drafts = [*_stops(stops), *_restores(back), *_folders(trails.values()), *_generators(run)]
+    ours = [trail for trail in back if trail.key.name.startswith(f"{FOLDER}/pvectl-")]
+    others = [trail for trail in back if trail not in ours]
+    drafts = [*_stops(stops), *_restores(others), *_generators(run), *_units(run), *_restores(ours)]
+    drafts += _folders(trails.values())
     if reboot or not needs_reboot:
         drafts += _starts(starts, "after-reboot" if needs_reboot else "before-reboot")
     steps = tuple(
@@ -73,6 +79,7 @@ def _needs_reboot(run: Run, earlier: Sequence[Run], trails: Iterable[Trail], now
     """What was never booted needs no reboot to be undone, nor what an earlier rollback undid before this boot."""
     booting = [trail for trail in trails if trail.needs_reboot]
     undone_in = [old.phase_done.boot_id for old in earlier if old.phase_done]
+    undone_in += [event.boot_id for event in [run.dead_man("restored")] if event]
     is_booted_back = all(trail.is_back for trail in booting) and any(boot != now for boot in undone_in)
     return bool(booting) and now != run.start.boot_id and not is_booted_back
 
@@ -142,6 +149,12 @@ def _folders(trails: Iterable[Trail]) -> list[Draft]:
     made = {path for trail in trails for path in trail.missing_folders if not HOME.startswith(path)}
     paths = tuple(sorted(made, key=lambda path: (-path.count("/"), path)))
     return [("Remove folders that the run made", FolderRemove(paths=paths), "before-reboot")] if paths else []
+
+
+def _units(run: Run) -> list[Draft]:
+    """Return the switches for units that the run enabled: last, so that until then the dead-man brings it all back."""
+    names = dict.fromkeys(intent.before.name for intent in intents_of(run) if isinstance(intent.before, UnitFacts))
+    return [(f"Disable {name}", UnitSwitch(name=name, enabled=False), "before-reboot") for name in names]
 
 
 def _object(trail: Trail) -> StepOperation:

@@ -6,7 +6,6 @@ the name, treats ``-`` and ``_`` in names alike, and stops at a bare ``--`` (the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 SPACES = " \t\n\v\f\r"
@@ -105,10 +104,10 @@ class Cmdline:
             rest = (Token(rest[0].raw, " "), *rest[1:])
         return Cmdline((*self.tokens[:count], added, *rest), self.tail)
 
-    def remove(self, token: str) -> Cmdline:
-        """Return this line without any occurrence of ``name`` or ``name=value``; the rest stays as it was."""
+    def remove(self, token: str, *, keep: int = 0) -> Cmdline:
+        """Return this line without any occurrence of ``name`` or ``name=value`` but the first ``keep``."""
         want = Token(token)
-        gone = {id(t) for t in self.all(want.name) if t.value == want.value}
+        gone = {id(t) for t in [t for t in self.all(want.name) if t.value == want.value][keep:]}
         kept: list[Token] = []
         lead_lost: str | None = None
         for token_ in self.tokens:
@@ -121,53 +120,9 @@ class Cmdline:
         return Cmdline(tuple(kept), self.tail)
 
 
-@dataclass(frozen=True)
-class NoOp:
-    """A parameter that does nothing, and why."""
-
-    token: str
-    reason: str
-
-
 def canonical(name: str) -> str:
     """Return a parameter's name as the kernel compares it."""
     return name.replace("-", "_")
-
-
-_EXACT: dict[tuple[str, str | None], str] = {
-    (
-        "amd_iommu",
-        "on",
-    ): "the AMD IOMMU is on by default and the kernel does not know this value (it logs 'Unknown option')",
-    ("amd_iommu", "pt"): "the kernel does not know this value; pass-through mode is iommu=pt",
-    ("iommu", "1"): "not a value of iommu= on x86; the kernel ignores it",
-    ("iommu", "on"): "not a value of iommu= on x86; the kernel ignores it",
-    ("nofb", None): "not a parameter of the kernel",
-}
-_FRAMEBUFFERS = frozenset({"efifb", "vesafb", "simplefb"})
-
-
-def noop_reason(token: Token) -> str | None:
-    """Return why ``token`` has no effect on a Proxmox host, or ``None`` where it has or may have one."""
-    exact = _EXACT.get((token.key, token.value))
-    if exact is not None:
-        return exact
-    if token.key == "rd.driver.pre":
-        return "only dracut reads it; Proxmox VE uses initramfs-tools"
-    if token.key == "video" and _only_framebuffers_off(token.value or ""):
-        return "Proxmox kernels draw the firmware's screen with simpledrm, which does not read it"
-    return None
-
-
-def noops(tokens: Iterable[Token]) -> tuple[NoOp, ...]:
-    """Return the parameters among ``tokens`` that do nothing, in order."""
-    found = ((token.raw, noop_reason(token)) for token in tokens)
-    return tuple(NoOp(raw, reason) for raw, reason in found if reason is not None)
-
-
-def _only_framebuffers_off(value: str) -> bool:
-    parts = value.split(",")
-    return all(p.partition(":")[0] in _FRAMEBUFFERS and p.partition(":")[2] == "off" for p in parts)
 
 
 def _skip_spaces(text: str, position: int) -> int:

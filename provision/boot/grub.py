@@ -6,8 +6,9 @@ names, and writes ``$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT`` behind the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from provision.boot.cmdline import SPACES, Cmdline, Token
@@ -21,6 +22,7 @@ GENERATED_FILE = "/boot/grub/grub.cfg"
 
 Variable = Literal["GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT"]
 VARIABLES: tuple[Variable, ...] = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
+_SOURCES = re.compile(r"(?:^|[\s;&|({])(?:\.|source|eval)[ \t]")
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,33 @@ class GrubDefaults:
             return tokens
         return Cmdline.parse(" ".join(t.token.raw for t in tokens))
 
+    def visible(self) -> tuple[PlacedToken, ...]:
+        """Every token that plain assignments give, whatever only a shell could add: for remarks, never for edits."""
+        values = self._evaluate(plain=True)
+        return tuple(
+            token
+            for variable in VARIABLES
+            if not isinstance(value := values.get(variable, ()), Unknown)
+            for token in _split(value, variable)
+        )
+
+    def lost(self) -> Maybe[tuple[PlacedToken, ...]]:
+        """Tokens that stand in an assignment and not on the effective command line: a later one overwrites it."""
+        effective = self.tokens()
+        if isinstance(effective, Unknown):
+            return effective
+        used = {(c.path, c.start) for t in effective for c in t.chars}
+        return tuple(t for t in self._assigned() if not any((c.path, c.start) in used for c in t.chars))
+
+    def opaque(self) -> tuple[tuple[str, Opaque], ...]:
+        """Path and text of each statement on which the command line may depend and which only a shell understands."""
+        return tuple(
+            (path, statement)
+            for path in self.order
+            for statement in statements(self.files[path])
+            if isinstance(statement, Opaque) and _concerns(statement)
+        )
+
     def find(self, token: str) -> Maybe[tuple[PlacedToken, ...]]:
         """Return the places of ``name`` or ``name=value`` in the effective command line."""
         tokens = self.tokens()
@@ -123,12 +152,31 @@ class GrubDefaults:
             text = text[:start] + instead + text[end:]
         return self.with_file(path, text)
 
-    def _evaluate(self) -> dict[str, Maybe[tuple[Placed, ...]]]:
+    def _evaluate(self, *, plain: bool = False) -> dict[str, Maybe[tuple[Placed, ...]]]:
+        """Return each variable's value; ``plain`` leaves out what only a shell understands."""
         values: dict[str, Maybe[tuple[Placed, ...]]] = {}
         for path in self.order:
             for statement in statements(self.files[path]):
-                _step(values, statement, path)
+                if not plain:
+                    _step(values, statement, path)
+                elif isinstance(statement, Assignment):
+                    values[statement.name] = _value(values, _without_shell(statement), path)
         return values
+
+    def _assigned(self) -> list[PlacedToken]:
+        """Every token of every assignment to the command line, without what it takes over from other variables."""
+        found: list[PlacedToken] = []
+        for path in self.order:
+            for statement in statements(self.files[path]):
+                if isinstance(statement, Assignment) and statement.name in VARIABLES:
+                    chars = tuple(
+                        Placed(p.text, path, p.start, p.end, statement.line)
+                        if isinstance(p, Char)
+                        else Placed(" ", path, -1, -1, statement.line)
+                        for p in statement.pieces
+                    )
+                    found.extend(_split(chars, statement.name))
+        return found
 
 
 def is_snippet(path: str) -> bool:
@@ -159,10 +207,19 @@ def _step(values: dict[str, Maybe[tuple[Placed, ...]]], statement: Statement, pa
     if isinstance(statement, Assignment):
         values[statement.name] = _value(values, statement, path)
         return
-    is_source = statement.text.startswith((". ", "source ", "eval "))
+    is_source = _SOURCES.search(statement.text) is not None
     for variable in VARIABLES:
         if is_source or variable in statement.text:
             values[variable] = _only_shell(path, statement)
+
+
+def _concerns(statement: Opaque) -> bool:
+    return _SOURCES.search(statement.text) is not None or any(name in statement.text for name in VARIABLES)
+
+
+def _without_shell(statement: Assignment) -> Assignment:
+    kept = tuple(piece for piece in statement.pieces if not isinstance(piece, Opaque))
+    return replace(statement, pieces=kept, appends=False)
 
 
 def _value(

@@ -32,3 +32,13 @@ class KernelCmdlineFile:
     def has_root(self) -> bool:
         """Without ``root=`` ``proxmox-boot-tool refresh`` refuses to write any entry."""
         return bool(self.cmdline.all("root"))
+
+    @property
+    def ignored(self) -> tuple[tuple[int, str], ...]:
+        """Line number and word of every parameter behind the first line; comments are left out."""
+        return tuple(
+            (number, token.raw)
+            for number, line in enumerate(self.rest.split("\n")[1:], start=2)
+            if not line.lstrip().startswith("#")
+            for token in Cmdline.parse(line).tokens
+        )

@@ -54,15 +54,21 @@ KERNEL_WANTS: tuple[Want, ...] = (
 NETWORK_WANTS: tuple[Want, ...] = (
     *_links("/sys/class/net/*", "/sys/class/net/*/master"),
     *_folders("/sys/class/net/*/brif"),
-    *_files("/sys/class/net/*/{address,bonding/slaves}", "/proc/net/{route,ipv6_route}"),
+    *_files("/sys/class/net/*/{address,bonding/slaves,bonding_slave/perm_hwaddr}", "/proc/net/{route,ipv6_route}"),
     *_files("/etc/network/interfaces", "/etc/network/interfaces.d/*"),
+    *_links("/sys/class/net/*/lower_*"),
+    *_files("/etc/systemd/network/*.link", "/usr/local/lib/systemd/network/*.link"),
+    *_files("/usr/bin/pve-network-interface-pinning", "/etc/pve/sdn/*.cfg", "/etc/pve/nodes/*/host.fw"),
+    *_files("/etc/pve/{storage.cfg,ceph.conf}", "/sys/class/iscsi_connection/*/persistent_address"),
+    *_files("/proc/bus/input/devices"),
     Want(kind="command", key="ssh-connection"),
 )
 
 STORAGE_WANTS: tuple[Want, ...] = (
-    *_links("/sys/block/*", "/dev/disk/by-uuid/*", "/dev/mapper/*"),
+    *_links("/sys/block/*", "/dev/disk/by-{uuid,partuuid}/*", "/dev/mapper/*"),
+    *_folders("/sys/fs/btrfs/*/devices"),
     *_folders("/sys/block/*/slaves", "/sys/block/*/holders"),
-    *_files("/sys/block/*/{size,dm/name}"),
+    *_files("/sys/block/*/{size,dm/name,dm/uuid}"),
     *_commands("zpool status -P -L", "pvs -o pv_name,vg_name --reportformat json"),
 )
 
@@ -88,7 +94,9 @@ PROXMOX_WANTS: tuple[Want, ...] = (
         "/etc/pve/corosync.conf",
         "/etc/pve/.members",
         "/run/qemu-server/*.pid",
-        "/var/lib/pvectl/identity.json",
+        "/var/lib/pvectl/{identity.json,mapping_unit.py}",
+        "/etc/systemd/system/pvectl-mapping.service",
+        "/etc/systemd/system/pve-{guests,ha-lrm}.service.d/pvectl-mapping.conf",
     ),
     *_folders("/etc/pve/nodes", "/var/lib/pvectl/runs"),
     *_commands("pveversion"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from provision import __version__
 from provision.cli.verbs import VERBS, Verb, top_help
-from provision.errors import PvectlError
+from provision.errors import PvectlError, UsageError
 
 if TYPE_CHECKING:
     import typer
@@ -60,10 +60,7 @@ def _dispatch(arguments: list[str], *, completing: bool) -> int:
 
     verbs = VERBS if completing else tuple(v for v in VERBS if arguments[0] == v.name)
     if not verbs:
-        sys.stderr.write(
-            f"error: there is no verb {arguments[0]!r}\nhint: pvectl --help lists the verbs{_near(arguments[0])}\n"
-        )
-        return 64
+        raise UsageError(f"there is no verb {arguments[0]!r}", f"pvectl --help lists the verbs{_near(arguments[0])}")
     app = typer.Typer(name="pvectl", pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=completing)
     app.callback()(_root)
     for verb in verbs:
@@ -76,7 +73,7 @@ def _dispatch(arguments: list[str], *, completing: bool) -> int:
     except typer.Exit as leave:
         return int(leave.exit_code)
     except _usage_errors() as wrong:
-        return _usage(wrong, arguments)
+        raise _usage(wrong, arguments) from wrong
     return int(result) if isinstance(result, int) else 0
 
 
@@ -92,10 +89,9 @@ def _root() -> None:
     """NVIDIA GPU passthrough on Proxmox VE."""
 
 
-def _usage(wrong: BaseException, arguments: list[str]) -> int:
+def _usage(wrong: BaseException, arguments: list[str]) -> UsageError:
     text = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-    sys.stderr.write(f"error: {text}\nhint: pvectl {arguments[0]} --help shows the options\n")
-    return 64
+    return UsageError(text, f"pvectl {arguments[0]} --help shows the options")
 
 
 def _near(word: str) -> str:

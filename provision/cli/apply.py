@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,11 @@ from provision.errors import UsageError
 if TYPE_CHECKING:
     from provision.apply.outcome import ApplyOptions, RunOutcome
     from provision.plan.model import Plan
+
+
+class Confirm(StrEnum):
+    apply = "apply"
+    local = "local"
 
 
 def command(
@@ -36,6 +42,13 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the latest unfinished run, or with the RUN that is named.")
     ] = False,
+    confirm: Annotated[
+        Confirm,
+        typer.Option(
+            "--confirm",
+            help="Who keeps the new boot set-up: apply, or also the host itself where address and gateway answer.",
+        ),
+    ] = Confirm.apply,
     accept_lost_text: Annotated[
         bool, typer.Option(help="Agree that Proxmox drops comments and damaged lines of pci.cfg at its next write.")
     ] = False,
@@ -59,7 +72,8 @@ def command(
     document = read_plan(file) if file is not None else None
     site = resolve(given.host or (document.host if document else None), inventory)
     options = options_for(site, reboot=reboot, stop_guests=stop_guests)
-    with open_work(site, yes=yes) as work:
+    options = options.model_copy(update={"confirm": confirm.value})
+    with open_work(site, yes=yes, patience=options.reboot_deadline if resume else 0.0) as work:
         if resume:
             outcome = _resume(work, given.run, options)
         else:
@@ -81,10 +95,12 @@ def _check_usage(given: Words, plan: Path | None, *, resume: bool) -> None:
 
 def _make_plan(site: Site, work: Work, *, accept_lost_text: bool) -> Plan:
     from provision.apply.outcome import read_host_now
-    from provision.cli.planning import plan_for
+    from provision.cli.planning import plan_for, present_commands
 
     progress(f"reading {site.name} ...")
-    return plan_for(site, read_host_now(work.session), accept_lost_text=accept_lost_text)
+    model = read_host_now(work.session)
+    commands = present_commands(site, work.session, model)
+    return plan_for(site, model, accept_lost_text=accept_lost_text, commands=commands)
 
 
 def _show_plan(plan: Plan, output: OutputFormat, *, was_seen: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from provision.cli.context import Site, open_pve, open_session
 from provision.cli.interrupts import Interrupts, interrupts
 from provision.cli.output import OutputFormat, answer, confirm, emit_json, progress, style
-from provision.errors import UsageError
+from provision.errors import (
+    ConnectionCut,
+    ConnectionRefused,
+    NoPython,
+    PveAuthFailed,
+    PveError,
+    TimeLimit,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from provision.apply.outcome import ApplyOptions, RunOutcome
@@ -41,7 +51,10 @@ def parse_words(words: Sequence[str], verb: str) -> Words:
                 f"Unable to understand {word!r}: there is a {kind} already, {getattr(found, kind)}",
                 f"pvectl {verb} --help shows what may be given",
             )
-        found = replace(found, **{kind: Path(word) if kind == "plan" else word})
+        if kind == "plan":
+            found = replace(found, plan=Path(word))
+        else:
+            found = replace(found, run=word) if kind == "run" else replace(found, host=word)
     return found
 
 
@@ -75,12 +88,41 @@ class Work:
         }
 
 
+NOT_THERE = (ConnectionRefused, ConnectionCut, TimeLimit, NoPython)
+"""How a host answers that is going down or coming up; what must not be waited out is not among them."""
+
+POLL_SECONDS = 5.0
+
+
 @contextmanager
-def open_work(site: Site, *, yes: bool) -> Iterator[Work]:
-    """Open the host's session and Proxmox' objects, and watch for Ctrl-C."""
+def open_work(site: Site, *, yes: bool, patience: float = 0.0) -> Iterator[Work]:
+    """Open the host's session and Proxmox' objects, and watch for Ctrl-C.
+
+    ``patience`` is how many seconds a host that does not answer is waited for: it may be in the middle of a reboot.
+    """
     progress(f"connecting to {site.name} ...")
+    _wait_for(site, patience)
     with interrupts() as handler, open_session(site) as session:
         yield Work(site, session, open_pve(site, session), handler, yes)
+
+
+def _wait_for(site: Site, patience: float) -> None:
+    """Return once the host and its Proxmox answer, or when patience ends: the error is told by the next try."""
+    end = time.monotonic() + patience
+    said = ""
+    while time.monotonic() < end:
+        try:
+            with open_session(site) as session:
+                open_pve(site, session).version()
+        except (*NOT_THERE, PveError) as error:
+            if isinstance(error, PveAuthFailed):
+                return
+            if error.message != said:
+                said = error.message
+                progress(f"waiting for {site.name}, which may be rebooting: {said}")
+            time.sleep(POLL_SECONDS)
+        else:
+            return
 
 
 def options_for(site: Site, *, reboot: bool, stop_guests: bool) -> ApplyOptions:
@@ -88,7 +130,27 @@ def options_for(site: Site, *, reboot: bool, stop_guests: bool) -> ApplyOptions:
     from provision.apply.outcome import ApplyOptions
 
     allowed = stop_guests or site.policies.guests == "stop"
-    return ApplyOptions(host=site.name, reboot=reboot, stop_guests=allowed, policies=site.policies)
+    return ApplyOptions(
+        host=site.name,
+        reboot=reboot,
+        stop_guests=allowed,
+        policies=site.policies,
+        resume_argv=_resume_argv(site, stop_guests=stop_guests) if reboot else (),
+    )
+
+
+def _resume_argv(site: Site, *, stop_guests: bool) -> tuple[str, ...]:
+    """Return how this very program goes on after a reboot of its own machine; empty where the host is another one.
+
+    A simulated host is no machine that could start it: there the user goes on.
+    """
+    if site.target.kind != "local" or os.environ.get("PVECTL_LAB_DOOR"):
+        return ()
+    beside = Path(sys.executable).parent / "pvectl"
+    program = (str(beside),) if beside.exists() else (sys.executable, "-m", "provision.cli")
+    where = ("-i", str(site.inventory_path.absolute())) if site.inventory_path else ()
+    allowed = ("--stop-guests",) if stop_guests else ()
+    return (*program, "apply", site.name, *where, "--yes", *allowed, "--resume")
 
 
 def show(outcome: RunOutcome, output: OutputFormat) -> int:
@@ -117,5 +179,6 @@ def _head(outcome: RunOutcome) -> str:
         "done": f"{what} done: {count}{run}.",
         "nothing": f"{what}: nothing to do{run}.",
         "not-begun": f"That run had not begun{run}.",
+        "confirmed": f"Confirmed: the host keeps its new boot set-up{run}.",
         "reboot-needed": f"{what}: {count} done, the host has to reboot{run}.",
     }[outcome.status]

@@ -39,13 +39,16 @@ def command(
     Exit codes: 0 planned (or nothing to do), 1 error, 2 changes pending (with --detailed-exitcode),
     4 refused for safety, 64 wrong usage or inventory.
     """
-    from provision.cli.planning import plan_for
+    from provision.cli.planning import plan_for, plan_now
     from provision.host.assemble import assemble
     from provision.plan.text import plan_text
 
     site = context.resolve(host, inventory)
     output.progress(f"planning for {site.name}: {len(site.wish.vms)} VM(s) in the inventory ...")
-    plan = plan_for(site, assemble(context.load_or_read(site, from_)), accept_lost_text=accept_lost_text)
+    if from_ is not None:
+        plan = plan_for(site, assemble(context.load_or_read(site, from_)), accept_lost_text=accept_lost_text)
+    else:
+        plan = plan_now(site, accept_lost_text=accept_lost_text)
     if out is not None:
         _save(out, plan.model_dump(mode="json"))
     if output_format is OutputFormat.json:

@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING
 
 from provision.cli.context import Site
 from provision.errors import PvectlError
+from provision.evidence import known
 
 if TYPE_CHECKING:
     from provision.host.model import HostModel
     from provision.pci.model import Identity
     from provision.plan.model import Plan
+    from provision.remote.session import Session
+
+SHOWCMD_S = 60.0
+"""It activates the VM's volumes, which a busy storage may take its time for."""
 
 
-def plan_for(site: Site, model: HostModel, *, accept_lost_text: bool = False) -> Plan:
-    """Return the plan that brings ``model`` to the site's wish.  Raises what make_plan raises."""
+def plan_for(
+    site: Site, model: HostModel, *, accept_lost_text: bool = False, commands: dict[int, str] | None = None
+) -> Plan:
+    """Return the plan that brings ``model`` to the site's wish.  Raises what make_plan raises.
+
+    ``commands`` is what :func:`present_commands` returned.
+    """
     from provision import __version__
     from provision.plan.make import make_plan
 
@@ -27,7 +37,35 @@ def plan_for(site: Site, model: HostModel, *, accept_lost_text: bool = False) ->
         identities=recorded_identities(model),
         version=__version__,
         accept_lost_text=accept_lost_text,
+        commands=commands,
     )
+
+
+def plan_now(site: Site, *, accept_lost_text: bool = False) -> Plan:
+    """Read the host and plan, over one connection."""
+    from provision.capture.collect import collect_host
+    from provision.cli.context import open_session
+    from provision.host.assemble import assemble
+
+    with open_session(site) as session:
+        model = assemble(collect_host(session))
+        commands = present_commands(site, session, model)
+    return plan_for(site, model, accept_lost_text=accept_lost_text, commands=commands)
+
+
+def present_commands(site: Site, session: Session, model: HostModel) -> dict[int, str]:
+    """Return what ``qm showcmd`` prints for each VM of the inventory that is there, or why it refuses.
+
+    A root shell alone may ask; without one nothing is returned and the plan predicts.
+    """
+    vms = known(model.proxmox.vms, ())
+    here = {vm.vmid for vm in vms if vm.node == known(model.proxmox.node, "")} & set(site.wish.vms)
+    found: dict[int, str] = {}
+    for vmid in sorted(here) if session.euid == 0 else ():
+        result = session.run(["qm", "showcmd", str(vmid)], timeout=SHOWCMD_S)
+        if not result.timed_out:
+            found[vmid] = (result.stdout if result.rc == 0 else result.stderr).decode("utf-8", "replace")
+    return found
 
 
 def recorded_identities(model: HostModel) -> dict[str, Identity]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from provision.cli.drawing import Wanted
 from provision.cli.output import OutputFormat
 
 
@@ -34,6 +35,16 @@ def command(
     output: Annotated[OutputFormat, typer.Option("--output", help="text or json (the whole host model).")] = (
         OutputFormat.text
     ),
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw an SVG picture instead; - is stdout.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Draw one HTML page with zoom, search and details instead."),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Draw the host before and after this plan.")
+    ] = None,
 ) -> int:
     """Print the PCI tree of a host: NUMA nodes, ports with ACS, GPUs with their IOMMU groups and owners.
 
@@ -43,15 +54,23 @@ def command(
 
       pvectl topo --from lspci.txt groups.txt
 
+      pvectl topo pve1 --html pve1.html --plan plan.json
+
     Exit codes: 0 printed; 1 the host or a file could not be read; 8 the text holds nothing that is known; 64 usage.
     """
+    wanted = Wanted(svg, html, plan)
+    wanted.check()
     if from_:
-        return _from_files([*from_, *(Path(name) for name in targets or [])], show_all=show_all, output=output)
-    return _from_host(targets or [], inventory, show_all=show_all, output=output)
+        paths = [*from_, *(Path(name) for name in targets or [])]
+        return _from_files(paths, wanted, show_all=show_all, output=output)
+    return _from_host(targets or [], inventory, wanted, show_all=show_all, output=output)
 
 
-def _from_host(targets: list[str], inventory: Path | None, *, show_all: bool, output: OutputFormat) -> int:
+def _from_host(
+    targets: list[str], inventory: Path | None, wanted: Wanted, *, show_all: bool, output: OutputFormat
+) -> int:
     from provision.cli.context import load_or_read, resolve
+    from provision.cli.drawing import draw
     from provision.cli.output import answer, emit_json
     from provision.errors import UsageError
     from provision.host.assemble import assemble
@@ -64,14 +83,17 @@ def _from_host(targets: list[str], inventory: Path | None, *, show_all: bool, ou
         )
     site = resolve(targets[0] if targets else None, inventory)
     model = assemble(load_or_read(site, None))
-    if output is OutputFormat.json:
+    if wanted:
+        draw(model, wanted, show_all=show_all)
+    elif output is OutputFormat.json:
         emit_json("model", model)
     else:
         answer(render(model, show_all=show_all, next_command=f"pvectl doctor {targets[0] if targets else site.name}"))
     return 0
 
 
-def _from_files(paths: list[Path], *, show_all: bool, output: OutputFormat) -> int:
+def _from_files(paths: list[Path], wanted: Wanted, *, show_all: bool, output: OutputFormat) -> int:
+    from provision.cli.drawing import draw
     from provision.cli.output import answer, emit_json, progress
     from provision.cli.sources import load_source
     from provision.host.text_layout import wrap
@@ -79,9 +101,13 @@ def _from_files(paths: list[Path], *, show_all: bool, output: OutputFormat) -> i
 
     source = load_source(paths)
     notes = [line for note in source.notes for line in wrap("", [note], "  ")]
-    if output is OutputFormat.json:
+    if wanted or output is OutputFormat.json:
         for note in notes:
             progress(note)
+    if wanted:
+        draw(source.model, wanted, show_all=show_all)
+        return 0
+    if output is OutputFormat.json:
         emit_json("model", source.model)
         return 0
     following = f"pvectl doctor --from {paths[0]}" if source.is_capture else "pvectl capture root@HOST"

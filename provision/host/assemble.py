@@ -8,7 +8,8 @@ from provision.host.boot import read_boot
 from provision.host.console import read_console
 from provision.host.disks import read_disks
 from provision.host.facts import Facts
-from provision.host.files import read_files
+from provision.host.files import read_files, read_folders
+from provision.host.input_devices import read_keyboards
 from provision.host.iommu import read_iommu
 from provision.host.kernel import read_kernel, required
 from provision.host.model import HostModel
@@ -32,9 +33,10 @@ def assemble(capture: Capture) -> HostModel:
         pci=functions,
         disks=read_disks(facts),
         interfaces=read_interfaces(facts),
-        console=read_console(functions, kernel.running_cmdline),
+        console=read_console(functions, kernel.running_cmdline, read_keyboards(facts)),
         proxmox=read_proxmox(facts),
         files=read_files(facts),
+        folders=read_folders(facts),
     )
 
 

@@ -32,6 +32,16 @@ class BlockTree:
         stacked = ("dm-", "md", "zd", *_PSEUDO)
         return tuple(name for name in self._targets if not name.startswith(stacked))
 
+    def arrays(self) -> list[tuple[str, str]]:
+        """Return each md array and multipath device with what it is: its members are in use, mounted or not."""
+        found = [(name, f"md array {name}") for name in self._targets if name.startswith("md")]
+        for name in self._targets:
+            uuid = self._facts.word(f"/sys/block/{name}/dm/uuid") if name.startswith("dm-") else None
+            if isinstance(uuid, str) and uuid.startswith("mpath-"):
+                label = self._facts.word(f"/sys/block/{name}/dm/name")
+                found.append((name, f"multipath {label if isinstance(label, str) else name}"))
+        return found
+
     def bdf(self, disk: str) -> Maybe[str | None]:
         """Return the PCI function in the disk's device path: the nearest one above it."""
         target = self._targets.get(disk)

@@ -20,6 +20,8 @@ def read_boot(facts: Facts) -> BootLoader:
             running_cmdline=facts.text("/proc/cmdline"),
             firmware_is_efi=is_efi,
             secure_boot=_secure_boot(facts, is_efi),
+            efibootmgr=facts.command("efibootmgr -v"),
+            root_type=_root_type(facts),
         )
     )
 
@@ -27,7 +29,20 @@ def read_boot(facts: Facts) -> BootLoader:
 def _tool_status(facts: Facts) -> Maybe[str | None]:
     """The tool fails where it keeps no ESP; what it printed is the answer all the same."""
     text = facts.capture.text("proxmox-boot-tool status", "command", facts.subject)
-    return text or None if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text
+    item = facts.capture.item("proxmox-boot-tool status", "command", facts.subject)
+    errors = item.stderr if item is not None else ""
+    return text + errors if text else None
+
+
+def _root_type(facts: Facts) -> Maybe[str | None]:
+    """Type of what is mounted at ``/`` last: an initramfs may lie below it."""
+    text = facts.text("/proc/mounts")
+    if not isinstance(text, str):
+        return text
+    types = [words[2] for line in text.splitlines() if len(words := line.split(" ")) > 2 and words[1] == "/"]
+    return types[-1] if types else None
 
 
 def _is_efi(facts: Facts) -> Maybe[bool]:

@@ -19,12 +19,16 @@ _BMC_DISPLAYS: dict[int, frozenset[int] | None] = {
 """Displays that are part of a management controller, by vendor; ``None`` for any device."""
 
 
-def read_console(functions: Sequence[PciFunction], cmdline: Maybe[str]) -> Console:
+def read_console(
+    functions: Sequence[PciFunction], cmdline: Maybe[str], keyboards: Maybe[tuple[str | None, ...]] = ()
+) -> Console:
     displays = [fn for fn in functions if fn.base_class == 0x03]
     return Console(
         has_bmc=_has_bmc(functions),
         boot_vga=_boot_vga(displays),
         serial=cmdline if isinstance(cmdline, Unknown) else _has_serial(cmdline),
+        bmc=tuple(fn.bdf for fn in displays if _is_bmc_display(fn)),
+        keyboards=keyboards,
     )
 
 

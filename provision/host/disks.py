@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from provision.boot.efi_entries import parse_efibootmgr
 from provision.evidence import Maybe, Unknown
 from provision.host.block import BlockTree
 from provision.host.facts import Facts
@@ -27,7 +28,17 @@ def read_disks(facts: Facts) -> Maybe[tuple[BlockDevice, ...]]:
     """
     tree = BlockTree(facts)
     used: dict[str, list[str]] = {disk: [] for disk in tree.disks()}
-    for source in (_mounts(facts), _swaps(facts), _esps(facts), _physical_volumes(facts), _pools(facts)):
+    sources = (
+        _mounts(facts),
+        _swaps(facts),
+        _esps(facts),
+        _boot_partition(facts),
+        _physical_volumes(facts),
+        _pools(facts),
+        _btrfs(facts),
+        tree.arrays(),
+    )
+    for source in sources:
         if isinstance(source, Unknown):
             return source
         for device, use in source:
@@ -76,6 +87,35 @@ def _esps(facts: Facts) -> Maybe[list[Use]]:
     links = [f"/dev/disk/by-uuid/{uuid}" for uuid in uuids]
     # An ESP that is registered and gone (a replaced disk) has no link: proxmox-boot-tool status says so.
     return [(link, f"ESP {link.rsplit('/', 1)[1]}") for link in links if not _is_gone(facts, link)]
+
+
+def _boot_partition(facts: Facts) -> Maybe[list[Use]]:
+    """The partition that the firmware started from, mounted or not."""
+    text = facts.command("efibootmgr -v")
+    entry = parse_efibootmgr(text).running if isinstance(text, str) else None
+    link = f"/dev/disk/by-partuuid/{entry.partition}" if entry is not None and entry.partition else ""
+    return [(link, f"ESP of Boot{entry.number}")] if entry is not None and isinstance(facts.link(link), str) else []
+
+
+def _btrfs(facts: Facts) -> Maybe[list[Use]]:
+    """Members of btrfs file systems: /proc/mounts names one of them only."""
+    text = facts.text("/proc/mounts")
+    rows = [line.split(" ") for line in text.splitlines()] if isinstance(text, str) else []
+    mounted = {row[0]: _unescaped(row[1]) for row in reversed(rows) if len(row) > 2 and row[2] == "btrfs"}
+    if not mounted:
+        return []
+    folders = facts.all("/sys/fs/btrfs/*/devices", "dir")
+    if isinstance(folders, Unknown):
+        return folders
+    uses: list[Use] = []
+    for folder in folders:
+        names = facts.names(folder)
+        if isinstance(names, Unknown):
+            return names
+        uses += [(name, f"btrfs {folder.split('/')[4]}") for name in names or ()]
+    if not uses:
+        return Unknown(unknown="btrfs is mounted and its members are not known", supply="take a new capture as root")
+    return uses
 
 
 def _is_gone(facts: Facts, link: str) -> bool:

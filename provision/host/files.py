@@ -19,6 +19,10 @@ SINGLE = (
     "/etc/pve/mapping/pci.cfg",
     "/etc/pve/corosync.conf",
     "/var/lib/pvectl/identity.json",
+    "/var/lib/pvectl/mapping_unit.py",
+    "/etc/systemd/system/pvectl-mapping.service",
+    "/etc/systemd/system/pve-guests.service.d/pvectl-mapping.conf",
+    "/etc/systemd/system/pve-ha-lrm.service.d/pvectl-mapping.conf",
 )
 FOLDERS = (
     "/etc/default/grub.d/*",
@@ -26,6 +30,10 @@ FOLDERS = (
     "/etc/modules-load.d/*",
     "/etc/network/interfaces.d/*",
     "/etc/udev/rules.d/*",
+    "/etc/systemd/network/*.link",
+    "/usr/local/lib/systemd/network/*.link",
+    "/etc/pve/sdn/*.cfg",
+    "/etc/pve/nodes/*/host.fw",
 )
 
 OWN = (
@@ -52,6 +60,12 @@ def read_files(facts: Facts) -> dict[str, FileState]:
         else:
             states.update({path: file_state(facts, path) for path in found})
     return states
+
+
+def read_folders(facts: Facts) -> dict[str, tuple[str, ...]]:
+    """Return the paths in each folder that was read."""
+    found = {pattern.rsplit("/", 1)[0]: facts.all(pattern) for pattern in FOLDERS}
+    return {folder: paths for folder, paths in found.items() if not isinstance(paths, Unknown)}
 
 
 def _unlisted(facts: Facts, path: str) -> FileState:

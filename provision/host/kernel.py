@@ -12,6 +12,7 @@ _NODE = "/sys/devices/system/node"
 _PHYS_BITS = re.compile(r"^address sizes\s*:\s*(\d+) bits physical", re.MULTILINE)
 _VENDOR = re.compile(r"^vendor_id\s*:\s*(\S+)", re.MULTILINE)
 _MEMORY = re.compile(r"^MemTotal:\s*(\d+) kB", re.MULTILINE)
+_NODE_MEMORY = re.compile(r"^Node \d+ MemTotal:\s*(\d+) kB", re.MULTILINE)
 
 
 def read_kernel(facts: Facts) -> Kernel:
@@ -27,6 +28,7 @@ def read_kernel(facts: Facts) -> Kernel:
         memory_bytes=_number(_search(_MEMORY, facts.text("/proc/meminfo"), "the size of memory"), 1024),
         numa_nodes=_numa_nodes(facts),
         numa_cpus=_numa_cpus(facts),
+        numa_memory=_numa_memory(facts),
     )
 
 
@@ -71,3 +73,17 @@ def _numa_cpus(facts: Facts) -> Maybe[dict[int, str]]:
             return cpus
         lists[node] = cpus or ""
     return lists
+
+
+def _numa_memory(facts: Facts) -> Maybe[dict[int, int]]:
+    nodes = _numa_nodes(facts)
+    if isinstance(nodes, Unknown):
+        return nodes
+    sizes: dict[int, int] = {}
+    for node in nodes:
+        path = f"{_NODE}/node{node}/meminfo"
+        size = _number(_search(_NODE_MEMORY, facts.text(path), f"the memory of NUMA node {node}"), 1024)
+        if isinstance(size, Unknown):
+            return size
+        sizes[node] = size
+    return sizes

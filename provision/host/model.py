@@ -60,6 +60,8 @@ class Kernel(Frozen):
     numa_nodes: Maybe[tuple[int, ...]]
     numa_cpus: Maybe[dict[int, str]] = {}
     """CPU list per NUMA node, as sysfs prints it."""
+    numa_memory: Maybe[dict[int, int]] = Unknown(unknown="the memory of each NUMA node was not read")
+    """Bytes per NUMA node."""
 
 
 class BlockDevice(Frozen):
@@ -78,6 +80,8 @@ class NetworkInterface(Frozen):
     mac: Maybe[str | None]
     uses: tuple[str, ...]
     """For example ``default route``, ``bridge vmbr0``, ``bond0``, ``this connection``, ``corosync``."""
+    permanent_mac: Maybe[str | None] = None
+    """The hardware's own address where a bond covers it; ``None`` where ``mac`` is it."""
 
 
 class Console(Frozen):
@@ -87,6 +91,10 @@ class Console(Frozen):
     boot_vga: Maybe[str | None]
     """BDF of the firmware's display."""
     serial: Maybe[bool]
+    bmc: tuple[str, ...] = ()
+    """BDFs of the BMC's own functions: its display is the screen of the remote console."""
+    keyboards: Maybe[tuple[str | None, ...]] = ()
+    """PCI function of each keyboard; ``None`` for one without."""
 
 
 class FileState(Frozen):
@@ -143,6 +151,8 @@ class HostModel(Frozen):
     proxmox: Proxmox
     files: dict[str, FileState]
     """Configuration files that planners may touch, by path, present or not."""
+    folders: Maybe[dict[str, tuple[str, ...]]] = {}
+    """Paths found in each folder of configuration files (``/etc/modprobe.d``); one that was not read is not here."""
 
     def function(self, bdf: str) -> PciFunction | None:
         """Return the function at ``bdf`` (``0000:41:00.0``), or ``None``."""

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator
 from provision.evidence import Maybe, Unknown
 from provision.host.facts import Facts
 from provision.host.model import NetworkInterface
-from provision.host.routes import Route, read_routes
+from provision.host.routes import Route, link_local_interfaces, read_routes
+from provision.host.storage_network import storage_addresses
 
 _NET = "/sys/class/net"
 _BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_OVS = "ovs-system"
+"""Master of every port of Open vSwitch; the bridges with the addresses are not linked to their ports."""
 _CARRIERS = ("tap", "veth", "fwbr", "fwpr", "fwln", "lo")
 """Interfaces of guests and of Proxmox's firewall: they carry nothing of the host's own."""
 
@@ -47,9 +50,18 @@ def read_interfaces(facts: Facts) -> Maybe[tuple[NetworkInterface, ...]]:
             bdf=_bdf(facts.link(f"{_NET}/{name}")),
             mac=facts.word(f"{_NET}/{name}/address"),
             uses=tuple(dict.fromkeys(uses[name])),
+            permanent_mac=_permanent(facts, name),
         )
         for name in names
     )
+
+
+def _permanent(facts: Facts, name: str) -> Maybe[str | None]:
+    """A member of a bond shows the bond's address; its own stands beside it."""
+    if not isinstance(facts.link(f"{_NET}/{name}/master"), str):
+        return None
+    own = facts.word(f"{_NET}/{name}/bonding_slave/perm_hwaddr")
+    return own if isinstance(own, str) else None
 
 
 def _bdf(target: Maybe[str | None]) -> Maybe[str | None]:
@@ -73,9 +85,17 @@ def _layers(facts: Facts, names: Iterable[str]) -> Maybe[dict[str, set[str]]]:
         lower[name].update(slaves.split() if isinstance(slaves, str) else ())
         if isinstance(master, str):
             lower[master].add(name)
-    for name, parent in _vlans(facts, names):
+    for name, parent in (*_vlans(facts, names), *_linked(facts)):
         lower[name].add(parent)
     return lower
+
+
+def _linked(facts: Facts) -> Iterator[tuple[str, str]]:
+    """``/sys/class/net/team0/lower_eno1``: the kernel's own word, for every kind of stack."""
+    links = facts.all(f"{_NET}/*/lower_*", "link")
+    for path in () if isinstance(links, Unknown) else links:
+        parts = path.split("/")
+        yield parts[4], parts[5].removeprefix("lower_")
 
 
 def _vlans(facts: Facts, names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -122,6 +142,8 @@ def _stacked(facts: Facts, names: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield name, f"bridge {name}"
         elif facts.word(f"{_NET}/{name}/bonding/slaves") is not None:
             yield name, name
+        elif name == _OVS:
+            yield name, "Open vSwitch"
 
 
 def _uses(facts: Facts, names: Iterable[str], routes: tuple[Route, ...]) -> Iterator[tuple[str, str]]:
@@ -129,17 +151,21 @@ def _uses(facts: Facts, names: Iterable[str], routes: tuple[Route, ...]) -> Iter
     for route in routes:
         if route.interface in own:
             yield route.interface, "default route" if route.is_default else f"network {route.network}"
-    for use, address in (*_connection(facts), *_corosync(facts)):
+    for use, address in (*_connection(facts), *_corosync(facts), *storage_addresses(facts)):
         interface = _towards(address, routes)
         if interface is not None:
             yield interface, use
+    for name in link_local_interfaces(facts):
+        target = facts.link(f"{_NET}/{name}")
+        if name in own and isinstance(target, str) and "/usb" in target:
+            yield name, "link to the BMC"
 
 
 def _connection(facts: Facts) -> Iterator[tuple[str, str]]:
-    """The SSH connection's peer; ``ssh-connection`` holds client address and port, server address and port."""
-    words = facts.command("ssh-connection")
-    if isinstance(words, str) and words.split():
-        yield "this connection", words.split()[0]
+    """Both ends of the SSH connection; ``ssh-connection`` holds client address and port, server address and port."""
+    text = facts.command("ssh-connection")
+    words = text.split() if isinstance(text, str) else []
+    yield from (("this connection", words[index]) for index in (0, 2) if index < len(words))
 
 
 def _corosync(facts: Facts) -> Iterator[tuple[str, str]]:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from provision.evidence import Maybe, Unknown
-from provision.host.model import HostModel, PciMapping, Vm
+from provision.host.model import HostModel, Vm
 from provision.pci.model import PciFunction
 
 
-def owners(fn: PciFunction, model: HostModel) -> Maybe[tuple[str, ...]]:
-    """Return a phrase for each claim: ``VM 100 llm by mapping rtx6000 (one of 8)``, ``mapping spare``.
+@dataclass(frozen=True)
+class Claim:
+    """One way in which a function is spoken for."""
 
-    A mapping with several entries for this node is a pool: its VM may get any of them.
-    """
+    vm: Vm | None
+    """``None``: a mapping holds it, and no VM uses the mapping."""
+    mapping: str | None
+    """``None``: the VM names its address."""
+    pool: int = 1
+    """Entries of the mapping for this node: a VM gets any of them."""
+
+
+def claims(fn: PciFunction, model: HostModel) -> Maybe[tuple[Claim, ...]]:
+    """Return every claim on ``fn``, those by address first."""
     mappings, vms = model.proxmox.mappings, model.proxmox.vms
     if isinstance(mappings, Unknown):
         return mappings
@@ -21,14 +32,30 @@ def owners(fn: PciFunction, model: HostModel) -> Maybe[tuple[str, ...]]:
         return model.proxmox.node
     node = model.proxmox.node
     own = [vm for vm in vms if vm.node == node]
-    claims = [f"{_name(vm)} by address" for vm in own if any(_names(fn, slot.host) for slot in vm.hostpci)]
+    found = [Claim(vm, None) for vm in own if any(_names(fn, slot.host) for slot in vm.hostpci)]
     for mapping in mappings:
         if not any(entry.node == node and _names(fn, entry.path) for entry in mapping.entries):
             continue
-        how = f"mapping {mapping.id}{_pool(mapping, node)}"
+        pool = sum(entry.node == node for entry in mapping.entries)
         users = [vm for vm in own if any(slot.mapping == mapping.id for slot in vm.hostpci)]
-        claims.extend([f"{_name(vm)} by {how}" for vm in users] or [f"{how}, no VM"])
-    return tuple(claims)
+        found += [Claim(vm, mapping.id, pool) for vm in users] or [Claim(None, mapping.id, pool)]
+    return tuple(found)
+
+
+def owners(fn: PciFunction, model: HostModel) -> Maybe[tuple[str, ...]]:
+    """Return a phrase for each claim: ``VM 100 llm by mapping rtx6000 (one of 8)``, ``mapping spare, no VM``.
+
+    A mapping with several entries for this node is a pool: its VM may get any of them.
+    """
+    found = claims(fn, model)
+    return found if isinstance(found, Unknown) else tuple(_phrase(claim) for claim in found)
+
+
+def _phrase(claim: Claim) -> str:
+    how = "address"
+    if claim.mapping is not None:
+        how = f"mapping {claim.mapping}" + (f" (one of {claim.pool})" if claim.pool > 1 else "")
+    return f"{how}, no VM" if claim.vm is None else f"{vm_name(claim.vm)} by {how}"
 
 
 def _names(fn: PciFunction, paths: str | None) -> bool:
@@ -40,10 +67,6 @@ def _names(fn: PciFunction, paths: str | None) -> bool:
     return False
 
 
-def _pool(mapping: PciMapping, node: str) -> str:
-    count = sum(entry.node == node for entry in mapping.entries)
-    return f" (one of {count})" if count > 1 else ""
-
-
-def _name(vm: Vm) -> str:
+def vm_name(vm: Vm) -> str:
+    """``VM 100 llm``, or the number alone where the name is not known."""
     return f"VM {vm.vmid} {vm.name}" if isinstance(vm.name, str) else f"VM {vm.vmid}"

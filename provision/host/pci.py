@@ -21,6 +21,7 @@ _ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 _MODALIAS = re.compile(r"pci:v(\w{8})d(\w{8})sv(\w{8})sd(\w{8})bc(\w\w)sc(\w\w)i(\w\w)")
 _GENERATIONS = {"2.5": 1, "5": 2, "5.0": 2, "8.0": 3, "8": 3, "16.0": 4, "16": 4, "32.0": 5, "32": 5, "64.0": 6}
 
+_BARS, _VF_BARS = slice(7), slice(7, 13)
 _IO, _PREFETCH, _MEM_64 = 0x100, 0x2000, 0x100000
 """Resource flags (linux include/linux/ioport.h)."""
 
@@ -59,7 +60,8 @@ def _function(facts: Facts, bdf: str, slots: Maybe[Mapping[str, str]]) -> PciFun
         driver_override=_driver_override(facts, base),
         iommu_group=_group(facts, base),
         numa_node=_numa_node(facts, base),
-        bars=_bars(facts.text(f"{base}/resource")),
+        bars=_bars(facts.text(f"{base}/resource"), _BARS),
+        vf_bars=_bars(facts.text(f"{base}/resource"), _VF_BARS),
         link=_link(facts, base),
         reset_methods=_reset_methods(facts, base),
         boot_vga=_boot_vga(facts, base),
@@ -184,12 +186,12 @@ def _config(facts: Facts, base: str) -> Maybe[ConfigSpace]:
     return data if isinstance(data, Unknown) else Unknown(unknown=f"{base} has no configuration space")
 
 
-def _bars(text: Maybe[str | None]) -> Maybe[tuple[Bar, ...]]:
-    """Lines ``start end flags``: six BARs, then the expansion ROM; what follows belongs to bridges."""
+def _bars(text: Maybe[str | None], lines: slice) -> Maybe[tuple[Bar, ...]]:
+    """Lines ``start end flags``: six BARs, the expansion ROM, six of virtual functions, then windows of bridges."""
     if text is None or isinstance(text, Unknown):
         return text if isinstance(text, Unknown) else Unknown(unknown="sysfs shows no resources")
     bars: list[Bar] = []
-    for index, line in enumerate(text.splitlines()[:7]):
+    for index, line in list(enumerate(text.splitlines()))[lines]:
         try:
             start, end, flags = (int(word, 16) for word in line.split())
         except ValueError:

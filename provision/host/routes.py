@@ -41,6 +41,13 @@ def read_routes(facts: Facts) -> Maybe[tuple[Route, ...]]:
     )
 
 
+def link_local_interfaces(facts: Facts) -> tuple[str, ...]:
+    """Return the interfaces with an IPv4 link-local network: how a BMC speaks to its host over USB."""
+    text = facts.text("/proc/net/route")
+    rows = [_four(line.split()) for line in (text.splitlines()[1:] if isinstance(text, str) else ())]
+    return tuple(route.interface for route in rows if route is not None and route.network.is_link_local)
+
+
 def _four(words: list[str]) -> Route | None:
     """Iface Destination Gateway Flags RefCnt Use Metric Mask ...; addresses in host byte order."""
     try:

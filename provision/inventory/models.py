@@ -212,9 +212,24 @@ class VmWish(Frozen):
     """Start the VM after an apply that changed it."""
 
 
+def _minutes(value: Any) -> Any:
+    """Return ``15m`` or ``2h`` in minutes; anything else as it is."""
+    found = re.fullmatch(r"(\d+)\s*(m|min|h)", value) if isinstance(value, str) else None
+    return int(found[1]) * (60 if found[2] == "h" else 1) if found else value
+
+
 class BootPolicy(Frozen):
     tidy: Literal["with-changes", "never", "always"] = "with-changes"
     """When harmless no-ops on the kernel command line are removed."""
+    confirm_within: Annotated[int, BeforeValidator(_minutes)] = Field(default=15, ge=2, le=1440)
+    """Minutes after a boot of a changed set-up in which it must be confirmed, ``15m`` or ``1h``; otherwise the host
+    goes back to the previous set-up by itself."""
+
+
+class NetworkPolicy(Frozen):
+    pin: Literal["auto", "always", "never"] = "auto"
+    """Names of network interfaces by their hardware address.  ``auto``: before a boot that can number the buses
+    anew (a ``pci=`` parameter comes or goes).  ``always``: in any case."""
 
 
 class Policies(Frozen):
@@ -222,9 +237,11 @@ class Policies(Frozen):
     """Domain of host-owned devices: ``pt`` adds iommu=pt, ``translated`` removes it."""
     acs: Literal["keep", "no-override"] = "keep"
     """``no-override`` removes pcie_acs_override, which asserts an isolation that is not there."""
-    binding: Literal["per-device", "none"] = "per-device"
-    """``per-device``: vfio-pci by driver_override at boot.  ``none``: leave it to Proxmox at VM start."""
+    binding: Literal["per-device", "model", "none"] = "per-device"
+    """``per-device``: vfio-pci by driver_override at boot.  ``model``: by vfio-pci's ids=, which takes every card of a
+    model, and so only where all of them go to guests.  ``none``: leave it to Proxmox at VM start."""
     boot: BootPolicy = BootPolicy()
+    network: NetworkPolicy = NetworkPolicy()
     console: Literal["keep", "serial", "bmc", "headless"] = "keep"
     """Accept the loss of the host's only display when there is another way in."""
     guests: Literal["ask", "stop"] = "ask"
@@ -235,6 +252,11 @@ class Policies(Frozen):
     reboot: Literal["ask", "never"] = "ask"
     """``never``: refuse --reboot on this host."""
     onboot: Literal["keep", "on", "off"] = "keep"
+    mapping_unit: Literal["off", "repair"] = "off"
+    """``repair``: a unit on the host repairs mapping entries at boot, before any guest, where that is certain."""
+    raw_devices: Literal["log", "hold"] = "log"
+    """What that unit does about a VM whose raw ``host=`` address now holds another device than the recorded one:
+    log it, or also hold the VM back by a lock."""
 
 
 class Host(Frozen):

@@ -19,6 +19,11 @@ from provision.pci.model import Bar
 _PORT_CODES = {name: code for code, name in registers.PORT_TYPES.items()}
 _MIB = 1 << 20
 
+MSIX_VECTORS = 9
+MSIX_TABLE, MSIX_PENDING = 0x00B9_0000, 0x00BA_0000
+"""Offsets in the first register of every part with MSI-X."""
+PASID_WIDTH = 20
+
 
 @dataclass(frozen=True)
 class Context:
@@ -47,7 +52,8 @@ def _msi(context: Context) -> bytes:
 
 
 def _msix(_: Context) -> bytes:
-    return pack("<BBHII", 0x11, 0, 0x8000 | 8, 0x00B9_0000, 0x00BA_0000)
+    control = registers.MSIX_ENABLE | (MSIX_VECTORS - 1)
+    return pack("<BBHII", registers.CAP_MSIX, 0, control, MSIX_TABLE, MSIX_PENDING)
 
 
 def _vendor(context: Context) -> bytes:
@@ -98,7 +104,7 @@ def _link(body: bytearray, context: Context, *, is_downstream: bool) -> None:
     width = context.placed.function.link_width or link.width
     capability = link.gen | link.width << 4 | 0x0040_0800 | (0x0018_0000 if is_downstream else 0)
     status = current | width << 4 | 0x1000 | (0x2000 if is_downstream else 0)
-    pack_into("<IHH", body, registers.EXP_LINK_CAP, capability, 0x0040, status)
+    pack_into("<IHH", body, registers.EXP_LINK_CAP, capability, registers.LINK_COMMON_CLOCK, status)
     pack_into("<I", body, 0x2C, sum(1 << gen for gen in range(1, link.gen + 1)) | 0x0180_0000)
     pack_into("<H", body, 0x30, link.gen)
 
@@ -119,7 +125,7 @@ def _vsec(context: Context) -> bytes:
 def _aer(context: Context) -> bytes:
     is_root = context.part.port == "root-port"
     body = pack("<IIIIII", 0, 0, 0x0046_2030, 0, 0x0000_2000, 0x0000_00A0)
-    return _extended(0x0001, 2, body + bytes(0x1C if is_root else 0x10))
+    return _extended(registers.EXT_AER, 2, body + bytes(0x1C if is_root else 0x10))
 
 
 def _secondary(context: Context) -> bytes:
@@ -203,6 +209,18 @@ def _dsn(context: Context) -> bytes:
     return _extended(registers.EXT_SERIAL_NUMBER, 1, pack("<Q", serial))
 
 
+def _vc(_: Context) -> bytes:
+    return _extended(0x0002, 1, bytes(0x18))
+
+
+def _ats(_: Context) -> bytes:
+    return _extended(registers.EXT_ATS, 1, pack("<HH", registers.ATS_PAGE_ALIGNED, 0))
+
+
+def _pasid(_: Context) -> bytes:
+    return _extended(registers.EXT_PASID, 1, pack("<HH", PASID_WIDTH << 8, 0))
+
+
 def write_bar(into: bytearray, offset: int, bar: Bar) -> None:
     """Write the register of ``bar`` into a block of registers that begins at ``offset``."""
     at = offset + 4 * bar.index
@@ -246,4 +264,7 @@ EXTENDED: dict[ExtendedCap, Writer] = {
     "sriov": _sriov,
     "power-budget": _power_budget,
     "dsn": _dsn,
+    "vc": _vc,
+    "ats": _ats,
+    "pasid": _pasid,
 }

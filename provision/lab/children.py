@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import json
 import os
 import signal
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
-from provision.lab.commands.answer import Answer
+from provision.lab.table_server import Dispatch, serve_table
 
 START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from provision.lab.agent_child import main; "
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
 CHUNK = 64 * 1024
-
-Dispatch = Callable[[tuple[str, ...], bytes], Awaitable[Answer]]
 
 
 class Reader(Protocol):
@@ -47,6 +42,8 @@ class Children:
         self.root = root
         self.dispatch = dispatch
         self.alive: set[asyncio.subprocess.Process] = set()
+        self.is_off = False
+        """The machine has no power: whoever had just knocked gets no agent on a half booted disk."""
         self.cut_after: int | None = None
         """Frames after which a connection is cut once: the fault ``cut-after-N-frames``."""
 
@@ -55,8 +52,10 @@ class Children:
         ours, theirs = socket.socketpair()
         process = await self._spawn(theirs, marker)
         self.alive.add(process)
+        if self.is_off:
+            self.kill_all()
         feeder = asyncio.create_task(_feed(stdin, process))
-        table = asyncio.create_task(self._table(ours))
+        table = asyncio.create_task(serve_table(ours, self.dispatch))
         try:
             await asyncio.gather(self._pump_out(process, stdout), _pump(process.stderr, stderr))
             return await process.wait()
@@ -85,35 +84,6 @@ class Children:
                 env={"LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"},
                 start_new_session=True,
             )
-
-    async def _table(self, channel: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=channel)
-        try:
-            while True:
-                head = await reader.readexactly(4)
-                request = json.loads(await reader.readexactly(struct.unpack(">I", head)[0]))
-                payload = json.dumps(await self._answer(request)).encode()
-                writer.write(struct.pack(">I", len(payload)) + payload)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return
-        finally:
-            writer.close()
-
-    async def _answer(self, request: dict[str, object]) -> dict[str, object]:
-        argv = tuple(str(word) for word in request["argv"])  # type: ignore[attr-defined]
-        stdin = base64.b64decode(str(request["stdin"]))
-        timed_out = False
-        try:
-            answer = await asyncio.wait_for(self.dispatch(argv, stdin), float(str(request["timeout"])))
-        except TimeoutError:
-            answer, timed_out = Answer(-signal.SIGTERM), True
-        return {
-            "rc": answer.rc,
-            "out": base64.b64encode(answer.out.encode("utf-8", "surrogateescape")).decode("ascii"),
-            "err": base64.b64encode(answer.err.encode("utf-8", "surrogateescape")).decode("ascii"),
-            "timed_out": timed_out,
-        }
 
     async def _pump_out(self, process: asyncio.subprocess.Process, stdout: Writer) -> None:
         if self.cut_after is None:

@@ -13,8 +13,11 @@ from provision.lab.children import Children
 from provision.lab.commands.answer import Answer
 from provision.lab.install_system import packages
 from provision.lab.machine import Machine
+from provision.lab.network_loss import NetworkLoss
+from provision.lab.programs import Programs, is_python
 from provision.lab.proxmox.node import Node
 from provision.lab.rootfs import Rootfs
+from provision.lab.timers import Timers
 from provision.lab.units import start_units
 
 REBOOT_NOTICE = 0.2
@@ -37,6 +40,9 @@ class LabHost:
         self.node.on_reboot = self.request_reboot
         self.boot_delay = boot_delay
         self.children = Children(self.root.root, self.dispatch)
+        self.network = NetworkLoss(self.root)
+        self.programs = Programs(self.root, self.children, self.network)
+        self.timers = Timers(self.root, lambda argv: self.dispatch(argv, b""))
         self.delay = 0.0
         """Seconds that every command takes: the fault ``slow``."""
         self.history: list[tuple[str, ...]] = []
@@ -53,6 +59,8 @@ class LabHost:
         if self.delay:
             await asyncio.sleep(self.delay)
         self.history.append(argv)
+        if is_python(argv):
+            return await self.programs.run(argv)
         return commands.run(self, argv, stdin)
 
     def is_hidden(self, command: str) -> bool:
@@ -70,6 +78,8 @@ class LabHost:
     async def power_cycle(self) -> None:
         """Lose what is not on disk, boot from what is, and come back."""
         self.is_up = False
+        self.children.is_off = True
+        self.timers.stop()
         await self.down()
         self.children.kill_all()
         self.node.power_off()
@@ -78,8 +88,10 @@ class LabHost:
         self.reboots += 1
         self.node.booted = time.monotonic()
         self.is_up = True
+        self.children.is_off = False
         await self.up()
         start_units(self)
+        self.timers.boot()
 
     async def settled(self) -> None:
         """Wait for a reboot that is under way to end: given up half way it would leave half open listeners."""

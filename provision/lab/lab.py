@@ -87,7 +87,8 @@ class Lab:
         await self.api.stop()
 
     async def _up(self) -> None:
-        await self._listen()
+        if self.host.network.is_up:
+            await self._listen()
         self.door.reopen()
 
     @property
@@ -128,6 +129,7 @@ class Lab:
         return not (self.ssh.connections or self.api.is_busy or self.door.peers)
 
     async def close(self) -> None:
+        self.host.timers.stop()
         await self.host.settled()
         await self.guests.stop()
         await self.door.stop()

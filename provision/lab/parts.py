@@ -35,6 +35,9 @@ ExtendedCap = Literal[
     "sriov",
     "power-budget",
     "dsn",
+    "vc",
+    "ats",
+    "pasid",
 ]
 
 

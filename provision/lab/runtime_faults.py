@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CUT = re.compile(r"cut-after-(\d+)-frames")
 SLOW_SECONDS = 0.5
+QUICK = 1 / 60
 READ_ONLY = frozenset({"Mapping.Audit", "VM.Audit", "Sys.Audit"})
 
 
@@ -59,10 +60,20 @@ async def _no_quorum(lab: Lab) -> None:
     lab.host.root.write(QUORUM_LOST, "")
 
 
+async def _network_lost(lab: Lab) -> None:
+    lab.host.network.bring_in()
+
+
+async def _quick_timers(lab: Lab) -> None:
+    lab.host.timers.scale = QUICK
+
+
 RUNTIME: dict[str, tuple[str, Callable[[Lab], Awaitable[None]]]] = {
     "api-down": ("the API refuses connections", _api_down),
     "changed-host-key": ("the host shows another SSH key than the known one", _changed_host_key),
+    "network-lost": ("with another kernel command line than the present one the host has no network", _network_lost),
     "no-quorum": ("the cluster has lost its quorum: /etc/pve is read-only", _no_quorum),
+    "quick-timers": ("a minute of a systemd timer lasts a second", _quick_timers),
     "slow": ("every command and API call takes half a second", _slow),
     "stubborn-guest": ("guests ignore a shutdown request", _stubborn_guest),
     "token-without-privilege": ("the API token may only look", _token_without_privilege),

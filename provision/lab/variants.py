@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from provision.lab.fabric import Function, HostBridge, is_gpu
 from provision.lab.machine import Machine
@@ -60,28 +60,37 @@ def _without(machine: Machine, gone: set[int]) -> Machine:
 class _Grower:
     machine: Machine
     missing: int
-    added: dict[str, list[Function]] = field(default_factory=dict)
 
     def grown(self) -> Machine:
-        homes = [b for b in self.machine.bridges if any(is_gpu(f) for f in b.walk())]
+        bridges = list(self.machine.bridges)
+        homes = [index for index, bridge in enumerate(bridges) if any(is_gpu(f) for f in bridge.walk())]
         for number in range(self.missing):
-            home = homes[number % len(homes)]
-            self.added.setdefault(home.acpi, []).append(self._port(home, number))
-        bridges = tuple(
-            b.model_copy(update={"functions": (*b.functions, *self.added.get(b.acpi, ()))})
-            for b in self.machine.bridges
-        )
-        return _with(self.machine, bridges)
+            index = homes[number % len(homes)]
+            functions = self._beside(bridges[index].functions, number)
+            bridges[index] = bridges[index].model_copy(update={"functions": functions})
+        return _with(self.machine, tuple(bridges))
 
-    def _port(self, home: HostBridge, number: int) -> Function:
-        old = next(f for f in home.functions if any(is_gpu(below) for below in f.below))
+    def _beside(self, functions: tuple[Function, ...], number: int) -> tuple[Function, ...]:
+        """Put a new port where the first port with a GPU stands: below the host bridge, or in its switch."""
+        if any(_holds_gpu(function) for function in functions):
+            return (*functions, self._port(functions, number))
+        way = next(function for function in functions if any(is_gpu(f) for f in function.walk()))
+        deeper = way.model_copy(update={"below": self._beside(way.below, number)})
+        return tuple(deeper if function is way else function for function in functions)
+
+    def _port(self, beside: tuple[Function, ...], number: int) -> Function:
+        old = next(function for function in beside if _holds_gpu(function))
         card = next(f for f in old.below if is_gpu(f))
         index = len(self.machine.gpus) + number
         dsn = None if card.dsn is None else f"{int(card.dsn, 16) + 0x100 + number:016x}"
         new = card.model_copy(update={"id": f"gpu{index}", "dsn": dsn, "boot_vga": False})
-        taken = {f.device for f in (*home.functions, *self.added.get(home.acpi, ()))}
+        taken = {function.device for function in beside}
         device = next(d for d in range(8, 0x20) if d not in taken)
         return old.model_copy(update={"at": f"{device:02x}.0", "slot": str(100 + index), "acpi": None, "below": (new,)})
+
+
+def _holds_gpu(port: Function) -> bool:
+    return any(is_gpu(card) for card in port.below)
 
 
 def renumbered(machine: Machine) -> Machine:

@@ -125,6 +125,8 @@ class PciFunction(Frozen):
     numa_node: Maybe[int | None] = None
     """``None`` where firmware gave none (sysfs says -1)."""
     bars: Maybe[tuple[Bar, ...]] = ()
+    vf_bars: Maybe[tuple[Bar, ...]] = Unknown(unknown="BARs of virtual functions were not read")
+    """Room for the BARs of all virtual functions together, index 7 to 12 as sysfs ``resource`` numbers them."""
     link: Maybe[Link | None] = None
     reset_methods: Maybe[tuple[str, ...]] = ()
     boot_vga: Maybe[bool | None] = None

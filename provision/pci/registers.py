@@ -45,6 +45,13 @@ CAP_PCI_EXPRESS: Final = 0x10
 CAP_ADVANCED_FEATURES: Final = 0x13
 AF_CAPABILITIES: Final = 3
 AF_FLR: Final = 0x02
+CAP_MSIX: Final = 0x11
+MSIX_CONTROL: Final = 2
+MSIX_TABLE: Final = 4
+MSIX_PENDING: Final = 8
+MSIX_SIZE: Final = 0x07FF
+MSIX_MASKED: Final = 0x4000
+MSIX_ENABLE: Final = 0x8000
 
 # Offsets inside the PCI Express capability.
 EXP_FLAGS: Final = 0x02
@@ -52,22 +59,43 @@ EXP_FLAGS_SLOT: Final = 0x0100
 EXP_DEVICE_CAP: Final = 0x04
 EXP_DEVICE_CAP_FLR: Final = 1 << 28
 EXP_LINK_CAP: Final = 0x0C
+EXP_LINK_CONTROL: Final = 0x10
+LINK_ASPM_L0S: Final = 0x0001
+LINK_ASPM_L1: Final = 0x0002
+LINK_DISABLE: Final = 0x0010
+LINK_COMMON_CLOCK: Final = 0x0040
 EXP_LINK_STATUS: Final = 0x12
 EXP_SLOT_CAP: Final = 0x14
 
 # Extended capabilities, from 0x100: dword = id[15:0] | version[19:16] | next[31:20].
 CONVENTIONAL_SIZE: Final = 0x100
 EXTENDED_SIZE: Final = 0x1000
+EXT_AER: Final = 0x0001
 EXT_SERIAL_NUMBER: Final = 0x0003
 EXT_ACS: Final = 0x000D
+EXT_ATS: Final = 0x000F
 EXT_SRIOV: Final = 0x0010
 EXT_RESIZABLE_BAR: Final = 0x0015
+EXT_PASID: Final = 0x001B
 ACS_CAPABILITY: Final = 4
 ACS_CONTROL: Final = 6
 ACS_CONTROL_DWORD: Final = 8
 DSN_LOWER: Final = 4
 DSN_UPPER: Final = 8
 SRIOV_TOTAL_VFS: Final = 0x0E
+ATS_CAPABILITY: Final = 4
+ATS_QUEUE_DEPTH: Final = 0x001F
+ATS_PAGE_ALIGNED: Final = 0x0020
+ATS_CONTROL: Final = 6
+ATS_ENABLE: Final = 0x8000
+PASID_CAPABILITY: Final = 4
+PASID_EXECUTE: Final = 0x0002
+PASID_PRIVILEGED: Final = 0x0004
+PASID_CONTROL: Final = 6
+PASID_ENABLE: Final = 0x0001
+AER_UNCORRECTABLE: Final = 0x04
+AER_SEVERITY: Final = 0x0C
+AER_CORRECTABLE: Final = 0x10
 
 # NVIDIA's virtual P2P approval (QEMU hw/vfio/pci-quirks.c): id 9, length 8, "P2P", then id << 3.
 CLIQUE_LENGTH: Final = 8

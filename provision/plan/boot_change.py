@@ -15,6 +15,8 @@ class TokenEdit:
 
     token: str
     reason: str
+    extra: bool = False
+    """Only the occurrences after the first go."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class BootEdit:
     def gone(self) -> tuple[str, ...]:
         """Tokens that are removed and do not come back in another place."""
         back = {t.token for t in self.added}
-        return tuple(t.token for t in self.removed if t.token not in back)
+        return tuple(t.token for t in self.removed if t.token not in back and not t.extra)
 
     @property
     def is_wanted(self) -> bool:
@@ -54,3 +56,5 @@ class BootWish:
     """A GPU goes to a guest."""
     hugepages: tuple[TokenEdit, ...] = ()
     """All parameters on huge pages, in their order; empty where those that are there stay."""
+    gives_display: bool = False
+    """A guest gets the display that firmware draws on."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from provision.boot.cmdline import Cmdline, Token, noop_reason
+from provision.boot.cmdline import Cmdline, Token
+from provision.boot.lint.cmdline import MAY_REPEAT, noop_of
 from provision.evidence import Unknown, known
 from provision.host.model import HostModel
 from provision.inventory.models import Policies
@@ -30,7 +31,7 @@ def edit_boot(model: HostModel, wish: BootWish, render: Render) -> BootEdit:
     added, removed = _wish(model, wish, line)
     pending = _pending(model, wish, line, added)
     kept: tuple[TokenEdit, ...] = ()
-    harmless = _harmless(line)
+    harmless = _harmless(line, model)
     tidy = wish.policies.boot.tidy
     if tidy == "always" or (tidy == "with-changes" and (added or removed or pending)):
         removed = (*removed, *harmless)
@@ -51,6 +52,7 @@ def _wish(model: HostModel, wish: BootWish, line: Cmdline) -> tuple[tuple[TokenE
         _identity_domain(wish.policies, line),
         _iommu_on(model, wish.needs_iommu, line),
         _override(wish.policies, line),
+        _framebuffer(wish, line),
         _hugepages(wish.hugepages, line),
     )
     for part in parts:
@@ -99,6 +101,22 @@ def _override(policies: Policies, line: Cmdline) -> _Part:
     return [], [TokenEdit(t.raw, reason) for t in line.all("pcie_acs_override")]
 
 
+def _framebuffer(wish: BootWish, line: Cmdline) -> _Part:
+    """The firmware's screen lies in the card's memory; its driver must not hold it when vfio-pci wants it."""
+    if not wish.gives_display or wish.policies.console == "keep":
+        return [], []
+    if any("sysfb_init" in (value or "").split(",") for value in line.values("initcall_blacklist")):
+        return [], []
+    reason = (
+        f"a guest gets the display that firmware draws on, and policies.console is {wish.policies.console}: no driver "
+        "of the host may hold the card's memory; the host's screen stays dark from the boot menu on"
+    )
+    return [TokenEdit(_SYSFB, reason)], []
+
+
+_SYSFB = "initcall_blacklist=sysfb_init"
+
+
 def _hugepages(wanted: tuple[TokenEdit, ...], line: Cmdline) -> _Part:
     """The three parameters work together in their order, so they are replaced together."""
     if not wanted:
@@ -110,9 +128,22 @@ def _hugepages(wanted: tuple[TokenEdit, ...], line: Cmdline) -> _Part:
     return list(wanted), [TokenEdit(raw, wanted[0].reason) for raw in present]
 
 
-def _harmless(line: Cmdline) -> tuple[TokenEdit, ...]:
-    found = ((t.raw, noop_reason(t)) for t in line.kernel)
-    return tuple(TokenEdit(raw, reason) for raw, reason in found if reason is not None)
+def _harmless(line: Cmdline, model: HostModel) -> tuple[TokenEdit, ...]:
+    """Parameters that surely do nothing on this host."""
+    found = ((t.raw, noop_of(t, model.kernel.cpu_vendor)) for t in line.kernel)
+    idle = dict.fromkeys(TokenEdit(raw, remark.text) for raw, remark in found if remark is not None)
+    return (*idle, *_repeated(line, {edit.token for edit in idle}))
+
+
+def _repeated(line: Cmdline, gone: set[str]) -> list[TokenEdit]:
+    """Parameters that stand there several times and say the same each time."""
+    found = []
+    for raw in dict.fromkeys(t.raw for t in line.kernel):
+        same = line.all(Token(raw).name)
+        is_plain = Token(raw).key not in MAY_REPEAT and {t.raw for t in same} == {raw}
+        if raw not in gone and len(same) > 1 and is_plain:
+            found.append(TokenEdit(raw, f"it stands there {len(same)} times; once is enough", extra=True))
+    return found
 
 
 def _pending(model: HostModel, wish: BootWish, line: Cmdline, added: tuple[TokenEdit, ...]) -> tuple[str, ...]:

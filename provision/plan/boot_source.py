@@ -71,7 +71,7 @@ class SystemdBootSource(Source):
         file = KernelCmdlineFile.parse(text)
         line = file.cmdline
         for gone in edit.removed:
-            line = line.remove(gone.token)
+            line = line.remove(gone.token, keep=int(gone.extra))
         for new in edit.added:
             line = line.add(new.token)
         return replace(edit, files={CMDLINE_FILE: file.with_cmdline(line).render()}, configured=line.render())
@@ -92,7 +92,7 @@ class GrubSource(Source):
             return replace(edit, problem=before)
         after = before
         for gone in edit.removed:
-            cut = _cut(after, gone.token)
+            cut = _cut(after, gone.token, keep=int(gone.extra))
             if isinstance(cut, Unknown):
                 return replace(edit, problem=cut)
             after = cut
@@ -133,20 +133,20 @@ class GrubSource(Source):
         return defaults.with_file(SNIPPET_FILE, self.render("host/grub-snippet.cfg.j2", {"tokens": tokens}))
 
 
-def _cut(defaults: GrubDefaults, token: str) -> Maybe[GrubDefaults]:
-    """Remove every occurrence of a token, each where it stands."""
+def _cut(defaults: GrubDefaults, token: str, *, keep: int) -> Maybe[GrubDefaults]:
+    """Remove every occurrence of a token but the first ``keep``, each where it stands."""
     while True:
         places = defaults.find(token)
         if isinstance(places, Unknown):
             return places
-        if not places:
+        if len(places) <= keep:
             return defaults
-        if places[0].path is None:
+        if places[-1].path is None:
             return Unknown(
                 unknown=f"{token} is put together from several files of /etc/default/grub.d",
                 supply=f"write {token} in one place, then plan again",
             )
-        defaults = defaults.remove(places[0])
+        defaults = defaults.remove(places[-1])
 
 
 def _disagreement(line: Maybe[Cmdline], edit: BootEdit) -> Unknown | None:

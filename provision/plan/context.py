@@ -33,6 +33,8 @@ class VmTarget:
     slots: tuple[Slot, ...] = ()
     dropped: tuple[int, ...] = ()
     """GPU slots that the VM has and is not to keep."""
+    is_new: bool = False
+    """The plan creates it: ``vm`` is what ``create`` asks for."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Context:
     hugepages: Maybe[tuple[TokenEdit, ...]] = ()
     """Kernel parameters that reserve the VMs' pages; Unknown where they cannot be reserved."""
     earlier: tuple[Change, ...] = ()
+    commands: Mapping[int, str] = field(default_factory=dict)
+    """What ``qm showcmd`` printed for a VM, or why Proxmox refused; empty where the plan is made from a capture."""
 
     @property
     def reboots(self) -> bool:

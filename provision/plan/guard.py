@@ -8,47 +8,15 @@ known is refused: the network and the disks have no override, the console has ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from provision.errors import GuardRefused
 from provision.evidence import Maybe, Unknown
 from provision.host.model import HostModel
 from provision.inventory.models import Policies
+from provision.plan.guard_console import console
+from provision.plan.guard_hit import READ_AS_ROOT, GuardHit, Vital, missing
 
 Groups = tuple[tuple[str, ...], ...]
-Kind = Literal["network", "disk", "console", "unknown"]
-
-_READ_AS_ROOT = "take a new capture as root"
-
-
-@dataclass(frozen=True)
-class GuardHit:
-    """One reason not to take a device."""
-
-    kind: Kind
-    taken: str
-    """BDF of the device that the plan would give to a guest, empty where it concerns every one."""
-    device: str
-    """BDF of the device that the host needs, empty where it is not known."""
-    group: str
-    """``IOMMU group 14 (now)``, ``its IOMMU group after this plan's boot``, or empty."""
-    reason: str
-    supply: str = ""
-
-    def __str__(self) -> str:
-        if self.kind == "unknown":
-            return self.reason
-        if self.taken == self.device:
-            return f"{self.taken}{f', {self.group},' if self.group else ''} {self.reason}"
-        return f"{self.taken}: {self.group or 'its slot'} also holds {self.device}, which {self.reason}"
-
-
-@dataclass(frozen=True)
-class _Vital:
-    bdf: str
-    kind: Kind
-    reason: str
 
 
 def guard(model: HostModel, taken: Sequence[str], future: Maybe[Groups], policies: Policies) -> tuple[GuardHit, ...]:
@@ -58,8 +26,9 @@ def guard(model: HostModel, taken: Sequence[str], future: Maybe[Groups], policie
     """
     if not taken:
         return ()
-    vital = [*_network(model), *_disks(model), *_console(model, policies)]
-    needed: dict[str, list[_Vital]] = {}
+    leaving = {bdf for one in taken for _, group in _groups_of(model, one, future) for bdf in group}
+    vital = [*_network(model), *_disks(model), *console(model, policies, leaving)]
+    needed: dict[str, list[Vital]] = {}
     hits: list[GuardHit] = []
     for item in vital:
         if isinstance(item, GuardHit):
@@ -92,61 +61,51 @@ def _hint(hits: Sequence[GuardHit]) -> str:
         )
     if any(hit.kind == "console" for hit in hits):
         return "accept it with policies.console: serial, bmc or headless once another way in was tried"
-    return supply or _READ_AS_ROOT
+    return supply or READ_AS_ROOT
 
 
-def _network(model: HostModel) -> Iterator[_Vital | GuardHit]:
+def _network(model: HostModel) -> Iterator[Vital | GuardHit]:
     if isinstance(model.interfaces, Unknown):
-        yield _missing("the host's network interfaces are", model.interfaces)
+        yield missing("the host's network interfaces are", model.interfaces)
         return
     for interface in model.interfaces:
         if not interface.uses:
             continue
         uses = ", ".join(interface.uses)
         if isinstance(interface.bdf, Unknown):
-            yield _missing(f"the device behind {interface.name} ({uses}) is", interface.bdf)
+            yield missing(f"the device behind {interface.name} ({uses}) is", interface.bdf)
         elif interface.bdf is not None:
-            yield _Vital(interface.bdf, "network", f"carries the host's network: {interface.name} ({uses})")
+            for bdf in (interface.bdf, *_physical(model, interface.bdf)):
+                yield Vital(bdf, "network", f"carries the host's network: {interface.name} ({uses})")
 
 
-def _disks(model: HostModel) -> Iterator[_Vital | GuardHit]:
+def _physical(model: HostModel, bdf: str) -> tuple[str, ...]:
+    """A virtual function lives on its physical one."""
+    function = model.function(bdf)
+    return (function.physfn,) if function is not None and isinstance(function.physfn, str) else ()
+
+
+def _disks(model: HostModel) -> Iterator[Vital | GuardHit]:
     if isinstance(model.disks, Unknown):
-        yield _missing("what the host's disks are used for is", model.disks)
+        yield missing("what the host's disks are used for is", model.disks)
         return
     for disk in model.disks:
         if not disk.uses:
             continue
         uses = ", ".join(disk.uses)
         if isinstance(disk.bdf, Unknown):
-            yield _missing(f"the device behind disk {disk.name} ({uses}) is", disk.bdf)
+            yield missing(f"the device behind disk {disk.name} ({uses}) is", disk.bdf)
         elif disk.bdf is not None:
-            yield _Vital(disk.bdf, "disk", f"holds disk {disk.name} of the host ({uses})")
-
-
-def _console(model: HostModel, policies: Policies) -> Iterator[_Vital | GuardHit]:
-    console = model.console
-    has_other = console.has_bmc is True or console.serial is True
-    if policies.console != "keep" or has_other:
-        return
-    if isinstance(console.boot_vga, Unknown):
-        yield _missing("which device drives the host's display is", console.boot_vga)
-    elif console.boot_vga is not None:
-        doubt = [
-            f"whether there is {what} is {fact}"
-            for what, fact in (("a BMC", console.has_bmc), ("a serial console", console.serial))
-            if isinstance(fact, Unknown)
-        ]
-        known = "; ".join(doubt) or "there is neither a BMC nor a serial console"
-        yield _Vital(console.boot_vga, "console", f"is the host's only display ({known})")
+            yield Vital(disk.bdf, "disk", f"holds disk {disk.name} of the host ({uses})")
 
 
 def _unknown_groups(model: HostModel, taken: Sequence[str], future: Maybe[Groups]) -> Iterator[GuardHit]:
     for bdf in taken:
         function = model.function(bdf)
         if function is not None and isinstance(function.iommu_group, Unknown):
-            yield _missing(f"the IOMMU group of {bdf} is", function.iommu_group)
+            yield missing(f"the IOMMU group of {bdf} is", function.iommu_group)
     if isinstance(future, Unknown):
-        yield _missing("the IOMMU groups after this plan's boot are", future)
+        yield missing("the IOMMU groups after this plan's boot are", future)
 
 
 def _groups_of(model: HostModel, bdf: str, future: Maybe[Groups]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -157,10 +116,6 @@ def _groups_of(model: HostModel, bdf: str, future: Maybe[Groups]) -> Iterator[tu
         for members in future:
             if bdf in members and set(members) != set(members_now):
                 yield "its IOMMU group after this plan's boot", members
-
-
-def _missing(what: str, unknown: Unknown) -> GuardHit:
-    return GuardHit("unknown", "", "", "", f"{what} {unknown}", unknown.supply or _READ_AS_ROOT)
 
 
 def _without_repeats(hits: Iterable[GuardHit]) -> Iterator[GuardHit]:

@@ -17,8 +17,10 @@ from provision.plan.basis import make_basis
 from provision.plan.boot_change import BootWish
 from provision.plan.boot_edit import edit_boot
 from provision.plan.context import Context, Outcome, VmTarget
+from provision.plan.deadman import with_way_back
 from provision.plan.future import groups_after, numbers_after, numbers_now
 from provision.plan.guard import guard, refuse
+from provision.plan.installed import refuse_rescue
 from provision.plan.lost_text import refuse_lost_text
 from provision.plan.mapping_work import MappingWork
 from provision.plan.model import Change, GpuRow, Plan, VmSet
@@ -39,18 +41,21 @@ def make_plan(
     version: str,
     accept_lost_text: bool = False,
     render: Render | None = None,
+    commands: Mapping[int, str] | None = None,
 ) -> Plan:
     """Return the plan for one host.
 
     ``name`` is the inventory's name or the target, ``identities`` the recorded ones
     (``/var/lib/pvectl/identity.json``), ``version`` pvectl's own.  ``accept_lost_text`` agrees that Proxmox
-    drops comments and damaged lines of pci.cfg at the next write.
+    drops comments and damaged lines of pci.cfg at the next write.  ``commands`` is what ``qm showcmd`` printed by VM;
+    without it QEMU's command line of now is predicted.
 
     Raises GuardRefused where the host would lose its network, disks or only console; InventoryError where the
     wish does not fit the host; CaptureError where a needed fact is not known; GuestLocked; ConsentNeeded.
     """
-    maker = _Maker(name, model, host, policies, identities, version, render or shipped_templates())
+    maker = _Maker(name, model, host, policies, identities, version, render or shipped_templates(), commands or {})
     plan = maker.plan()
+    refuse_rescue(plan, model)
     refuse_lost_text(plan, model, accept=accept_lost_text)
     return plan
 
@@ -64,6 +69,7 @@ class _Maker:
     identities: Mapping[str, Identity]
     version: str
     render: Render
+    commands: Mapping[int, str]
 
     def plan(self) -> Plan:
         context = self._context()
@@ -76,7 +82,7 @@ class _Maker:
             outcome = planner(context)
             outcomes.append(outcome)
             context = replace(context, earlier=(*context.earlier, *outcome.changes))
-        return self._assemble(context, outcomes)
+        return with_way_back(self._assemble(context, outcomes), self.model, self.policies)
 
     def _context(self) -> Context:
         """Return what is known before the mappings are decided: they need to know of a reboot."""
@@ -84,7 +90,12 @@ class _Maker:
         self._refuse_shared(vms)
         bound = self._bound(vms)
         pages = hugepage_tokens(self.model, vms, self.policies)
-        wish = BootWish(self.policies, bool(bound), () if isinstance(pages, Unknown) else pages)
+        wish = BootWish(
+            self.policies,
+            needs_iommu=bool(bound),
+            gives_display=any(f.bdf == self.model.console.boot_vga for f in bound),
+            hugepages=() if isinstance(pages, Unknown) else pages,
+        )
         boot = edit_boot(self.model, wish, self.render)
         return Context(
             name=self.name,
@@ -102,6 +113,7 @@ class _Maker:
             groups_after=numbers_after(self.model, boot),
             bound=bound,
             hugepages=pages,
+            commands=self.commands,
         )
 
     def _with_mappings(self, context: Context) -> Context:

@@ -65,6 +65,17 @@ class VmSet(Frozen):
     before: dict[str, str | None]
 
 
+class VmCreate(Frozen):
+    """Make a VM that does not exist yet.  No option of it is a secret: cloud-init gets public keys alone."""
+
+    op: Literal["vm.create"] = "vm.create"
+    vmid: int
+    set: dict[str, str]
+    disk: str = "scsi0"
+    grow_to: str | None = None
+    """Size (``200G``) to which the disk grows after its image was copied."""
+
+
 class ActionRun(Frozen):
     """A named action of the host; how it is done is the executor's knowledge."""
 
@@ -82,7 +93,7 @@ class ActionRun(Frozen):
 
 
 Operation = Annotated[
-    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, ActionRun], Field(discriminator="op")
+    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, VmCreate, ActionRun], Field(discriminator="op")
 ]
 
 
@@ -95,6 +106,8 @@ class Change(Frozen):
     operation: Operation
     diff: str
     """Unified diff or old and new lines; empty for actions."""
+    command_diff: str = ""
+    """How QEMU's command line of a VM changes: old and new options, the words that stay folded to ``...``."""
     reason: str
     """Why, one reason a line."""
     privilege: Privilege
@@ -162,6 +175,11 @@ class Plan(Frozen):
     """Running guests that must be down for this plan."""
     starts_guests: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
+    confirm_within: int | None = None
+    """Minutes after the boot in which the new boot set-up must be confirmed, or the host restores the previous one;
+    ``None`` where the plan changes nothing that a boot reads."""
+    way_back: tuple[str, ...] = ()
+    """What happens where the host does not come back as planned, in sentences."""
 
     @property
     def needs_reboot(self) -> bool:

@@ -21,7 +21,8 @@ def plan_text(plan: Plan, *, next_command: str, style: Style | None = None) -> s
     paint = style or _plain
     parts = [_head(plan, paint), _gpus(plan.gpus, paint)]
     parts += [_change(number, change, paint) for number, change in enumerate(plan.changes, start=1)]
-    parts += [_guests(plan), _unchanged(plan, paint), _warnings(plan, paint), _foot(plan, next_command, paint)]
+    parts += [_guests(plan), _unchanged(plan, paint), _way_back(plan, paint), _warnings(plan, paint)]
+    parts += [_foot(plan, next_command, paint)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -69,6 +70,9 @@ def _arrow(old: str, new: str) -> str:
 def _change(number: int, change: Change, paint: Style) -> str:
     lines = [paint(f"{number}. {change.title}", "bold") + f"  [{', '.join(_tags(change))}]"]
     lines += [f"     {_painted(line, paint)}" for line in change.diff.splitlines()]
+    if change.command_diff:
+        lines.append(paint("   QEMU command line:", "dim"))
+        lines += [f"     {_painted(line, paint)}" for line in change.command_diff.splitlines()]
     marks = ("   why:  ", *("         " for _ in change.reason.splitlines()))
     for mark, reason in zip(marks, change.reason.splitlines(), strict=False):
         lines += _wrapped(mark, reason)
@@ -124,6 +128,11 @@ def _unchanged(plan: Plan, paint: Style) -> str:
     for item in plan.unchanged:
         lines += _wrapped("  ", f"{item.subject}: {item.reason}")
     return "\n".join(lines)
+
+
+def _way_back(plan: Plan, paint: Style) -> str:
+    lines = [line for text in plan.way_back for line in _wrapped("  ", text)]
+    return "\n".join([paint("Way back:", "bold"), *lines]) if lines else ""
 
 
 def _warnings(plan: Plan, paint: Style) -> str:

@@ -8,7 +8,7 @@ same subsystem sits there.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,11 +29,11 @@ Match = Literal["yes", "no", "unknown"]
 class Place:
     """Where an entry's devices are now.
 
-    ``proven``: by identity.  ``here``: nothing recorded, the path still fits.  ``lost``: nothing recorded
-    and the path does not fit.  The others are final.
+    ``assigned``: by the user.  ``proven``: by identity.  ``here``: nothing recorded, the path still fits.
+    ``lost``: nothing recorded and the path does not fit.  The others are final.
     """
 
-    kind: Literal["proven", "here", "lost", "ambiguous", "gone", "foreign"]
+    kind: Literal["assigned", "proven", "here", "lost", "ambiguous", "gone", "foreign"]
     bdfs: tuple[str, ...] = ()
     reason: str = ""
     candidates: tuple[str, ...] = ()
@@ -77,7 +77,11 @@ class Devices:
         model = Model(record.ids, record.subsystem_ids).fits(function)
         if model != "yes":
             return model
-        now = serial_number(function) if record.dsn else self.path(function)
+        serial = serial_number(function)
+        if record.dsn is None and isinstance(serial, str):
+            # A card that had no serial number does not get one: this is another.
+            return "no"
+        now = serial if record.dsn else self.path(function)
         if isinstance(now, Unknown):
             return "unknown"
         return "yes" if now == (record.dsn or record.path) else "no"
@@ -112,11 +116,21 @@ def locate(entry: MappingEntry, mapping_id: str, devices: Devices, identities: M
     the record was made.
     """
     described = described_identity(entry)
+    shared = _shared_serials(identities)
     parts = []
     for number, bdf in enumerate(paths(entry)):
         recorded = identities.get(f"{mapping_id}/{bdf}", identities.get(bdf))
-        parts.append(_locate_one(bdf, Model.of(entry), devices, described if number == 0 else None, recorded))
+        parts.append(_locate_one(bdf, Model.of(entry), devices, described if number == 0 else None, recorded, shared))
     return parts[0] if len(parts) == 1 else _bundle(parts)
+
+
+def _shared_serials(identities: Mapping[str, Identity]) -> frozenset[str]:
+    """Return serial numbers that two different recorded cards have: they identify nothing."""
+    places: dict[str, set[str]] = {}
+    for record in identities.values():
+        if record.dsn is not None:
+            places.setdefault(record.dsn, set()).add(record.path)
+    return frozenset(dsn for dsn, found in places.items() if len(found) > 1)
 
 
 def _bundle(parts: Sequence[Place]) -> Place:
@@ -133,7 +147,12 @@ def _bundle(parts: Sequence[Place]) -> Place:
 
 
 def _locate_one(
-    bdf: str, model: Model, devices: Devices, described: Identity | None, recorded: Identity | None
+    bdf: str,
+    model: Model,
+    devices: Devices,
+    described: Identity | None,
+    recorded: Identity | None,
+    shared: Collection[str],
 ) -> Place:
     # A record of another model speaks of another device: the entry was made anew since.
     records = [record for record in (described, recorded) if record is not None and record.ids == model.ids]
@@ -145,7 +164,7 @@ def _locate_one(
             return Place("proven", (bdf,), _proof(records[0]))
         reason = "its description and /var/lib/pvectl/identity.json name two different devices"
         return Place("ambiguous", reason=reason, candidates=_bdfs(devices.of_model(model)))
-    return _locate_recorded(records[0], model, here, devices)
+    return _locate_recorded(records[0], model, here, devices, shared)
 
 
 def _is_same(one: Identity, other: Identity) -> bool:
@@ -171,18 +190,23 @@ def _absent(where: str, model: Model, here: PciFunction | None) -> Place:
     return Place("foreign", reason=f"{where} now holds {here.ids}, and no device {model.ids} is left in the host")
 
 
-def _locate_recorded(record: Identity, model: Model, here: PciFunction | None, devices: Devices) -> Place:
-    found = [function for function in devices.functions if devices.matches(record, function) == "yes"]
-    if len(found) > 1:
-        # Some vendors give every card one serial number: the path must then agree as well.
+def _locate_recorded(
+    record: Identity, model: Model, here: PciFunction | None, devices: Devices, shared: Collection[str]
+) -> Place:
+    answers = {function.bdf: devices.matches(record, function) for function in devices.functions}
+    found = [function for function in devices.functions if answers[function.bdf] == "yes"]
+    if len(found) > 1 or record.dsn in shared or "unknown" in answers.values():
+        # Some vendors give every card one serial number, and one that cannot be read may be the same:
+        # the path must then agree as well.
         found = [function for function in found if devices.path(function) == record.path]
     if len(found) == 1:
         return Place("proven", (found[0].bdf,), _proof(record))
     same = devices.of_model(model)
     if not same:
         return _absent(here.bdf if here else "its path", model, here)
-    unread = any(devices.matches(record, function) == "unknown" for function in same)
-    why = "could not be told from its like: a serial number or path is unknown" if unread else "was not found"
+    why = "could not be told from its like: a serial number or path is unknown"
+    if "unknown" not in answers.values():
+        why = "was not found"
     return Place("ambiguous", reason=f"the recorded device ({_proof(record)}) {why}", candidates=_bdfs(same))
 
 

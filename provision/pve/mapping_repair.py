@@ -9,6 +9,7 @@ Every entry of the node gets a class:
 ``moved-proven``  the device is elsewhere now, and its identity proves it
 ``moved-pool``    alternatives of one mapping, without identities, re-assigned as a set: as many devices of
                   the model as entries are left, so the set is certain while the order is not
+``assigned``      the user said which device it is
 ``duplicate``     the same device again in this mapping: dropped
 ``ambiguous``     several devices could be meant: refused, with the candidates
 ``gone``          no such device in the host
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from provision.errors import Refused
+from provision.errors import Refused, UsageError
 from provision.evidence import Frozen, Unknown
 from provision.pci.identity import identity
 from provision.pci.model import Identity, PciFunction
@@ -37,12 +38,15 @@ EntryClass = Literal[
     "incomplete",
     "moved-proven",
     "moved-pool",
+    "assigned",
     "duplicate",
     "ambiguous",
     "gone",
     "foreign",
 ]
 
+_ORDER = {"assigned": 0, "proven": 1}
+"""Whose word counts first where two entries claim one device."""
 _NEEDS_USER = ("ambiguous", "gone", "foreign")
 
 
@@ -108,17 +112,25 @@ def repair(
     groups: Mapping[str, int | None],
     *,
     taken: Collection[str] = (),
+    assigned: Mapping[int, str] | None = None,
 ) -> RepairResult:
     """Classify every entry of ``mapping`` and return what to write.
 
     ``functions`` are all functions of the host; ``identities`` the recorded ones, by
     ``<mapping id>/<bdf>`` or BDF as of the record; ``groups`` the IOMMU group of each BDF, present or
     predicted (``None``: in no group; absent: not known).  ``taken`` are BDFs that other mappings
-    end on: a set is never assigned onto them.
+    end on: a set is never assigned onto them.  ``assigned`` is the user's own word: index of the entry in
+    ``mapping.entries``, BDF.  Raises :class:`UsageError` for a word that cannot be followed.
     """
     devices = Devices(functions)
+    chosen = _check_assigned(mapping, node, devices, assigned or {})
     own = [entry for entry in mapping.entries if entry.node == node]
-    places = _settle(own, [locate(entry, mapping.id, devices, identities) for entry in own], devices, taken)
+    found = [
+        chosen.get(number) or locate(entry, mapping.id, devices, identities)
+        for number, entry in enumerate(mapping.entries)
+        if entry.node == node
+    ]
+    places = _settle(own, found, devices, taken)
     writer = _Writer(devices, groups)
     repairs = iter([writer.repair(entry, place) for entry, place in zip(own, places, strict=True)])
     entries = tuple(next(repairs) if entry.node == node else _foreign_node(entry) for entry in mapping.entries)
@@ -129,10 +141,31 @@ def _foreign_node(entry: MappingEntry) -> EntryRepair:
     return EntryRepair(kind="other-node", old=entry.raw, new=entry.raw, reason=f"an entry of node {entry.node}")
 
 
+def _check_assigned(mapping: PciMapping, node: str, devices: Devices, assigned: Mapping[int, str]) -> dict[int, Place]:
+    places: dict[int, Place] = {}
+    for number, bdf in assigned.items():
+        what = f"entry {number + 1} of mapping {mapping.id}"
+        entry = mapping.entries[number] if 0 <= number < len(mapping.entries) else None
+        if entry is None or entry.node != node or ";" in entry.path:
+            raise _unassignable(what, bdf, f"there is no such entry of node {node} with a single path")
+        function = devices.by_bdf.get(bdf)
+        if function is None or Model.of(entry).fits(function) != "yes":
+            has = function.ids if function else "no device"
+            raise _unassignable(what, bdf, f"{bdf} holds {has}, and the entry means {entry.id}")
+        if bdf in {other for place in places.values() for other in place.bdfs}:
+            raise _unassignable(what, bdf, f"{bdf} is assigned twice")
+        places[number] = Place("assigned", (bdf,), "assigned by the user")
+    return places
+
+
+def _unassignable(what: str, bdf: str, cause: str) -> UsageError:
+    return UsageError(f"Unable to assign {bdf} to {what}: {cause}", "pvectl mapping check shows entries and candidates")
+
+
 class _Settled(Frozen):
     """A place after all entries of the mapping were seen together."""
 
-    kind: Literal["proven", "here", "pool", "duplicate", "ambiguous", "gone", "foreign"]
+    kind: Literal["assigned", "proven", "here", "pool", "duplicate", "ambiguous", "gone", "foreign"]
     bdfs: tuple[str, ...] = ()
     reason: str = ""
     candidates: tuple[str, ...] = ()
@@ -145,7 +178,7 @@ def _settle(
     settled: dict[int, _Settled] = {}
     owner: dict[str, int] = {}
     lost: list[int] = []
-    for number in sorted(range(len(places)), key=lambda n: places[n].kind != "proven"):
+    for number in sorted(range(len(places)), key=lambda n: _ORDER.get(places[n].kind, len(_ORDER))):
         place = places[number]
         clash = next((owner[bdf] for bdf in place.bdfs if bdf in owner), None)
         if place.kind == "lost":
@@ -240,8 +273,8 @@ class _Writer:
             entry.node, self._path(entry, place.bdfs), first.ids, subsystem, group, self._description(entry, first)
         )
         kind = _kind(entry, place, new)
-        if kind == "valid":
-            return EntryRepair(kind=kind, old=entry.raw, new=entry.raw, reason=place.reason, bdfs=place.bdfs)
+        if kind == "valid" or new == entry.raw:
+            return EntryRepair(kind="valid", old=entry.raw, new=entry.raw, reason=place.reason, bdfs=place.bdfs)
         reason = _reason(kind, entry, place, group)
         return EntryRepair(kind=kind, old=entry.raw, new=new, reason=reason, bdfs=place.bdfs)
 
@@ -266,6 +299,8 @@ class _Writer:
 
 def _kind(entry: MappingEntry, place: _Settled, new: str) -> EntryClass:
     old, wanted = parse(entry.raw), parse(new)
+    if place.kind == "assigned":
+        return "assigned"
     if place.bdfs != paths(entry):
         return "moved-pool" if place.kind == "pool" else "moved-proven"
     # Proxmox compares a path without function with function 0: not worth a write of its own.

@@ -64,5 +64,5 @@ def _refuse_unclear(repaired: RepairResult) -> None:
         first = repaired.refused[0]
         raise Refused(
             f"Unable to split mapping {repaired.mapping}: an entry is {first.kind}: {first.reason}",
-            f"repair it first: pvectl mapping repair {repaired.mapping}",
+            f"repair it first: pvectl mapping repair --mapping {repaired.mapping}",
         )

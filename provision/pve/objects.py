@@ -13,6 +13,7 @@ from provision.pve.names import mapping_id, node_name, vm_id
 from provision.pve.property_string import PropertyStringError, parse
 from provision.pve.session import CheckMessage, MappingRow, TaskResult, VmConfig
 from provision.pve.tasks import Clock, follow
+from provision.pve.vm_lifecycle import VmLifecycle
 
 _MAPPINGS = "/cluster/mapping/pci"
 _READ_BACK_S = 60.0
@@ -25,7 +26,7 @@ def _silent(_: str) -> None:
     return
 
 
-class PveObjects:
+class PveObjects(VmLifecycle):
     """A :class:`provision.pve.session.PveSession` over any :class:`Caller`."""
 
     def __init__(self, caller: Caller, node: str, *, clock: Clock | None = None) -> None:
@@ -52,8 +53,8 @@ class PveObjects:
         rows = self._get("/cluster/status", {}, "read the state of the cluster")
         return all(int(row.get("quorate", 0)) == 1 for row in rows if row.get("type") == "cluster")
 
-    def mappings(self, *, check_node: bool = False) -> tuple[MappingRow, ...]:
-        params: Params = {"check-node": self._node} if check_node else {}
+    def mappings(self, *, check_node: bool = False, node: str | None = None) -> tuple[MappingRow, ...]:
+        params: Params = {"check-node": node_name(node or self._node)} if check_node else {}
         rows = self._get(_MAPPINGS, params, "read the mappings")
         return tuple(sorted(map(_mapping_row, rows), key=lambda row: row.id))
 

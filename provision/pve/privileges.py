@@ -35,6 +35,7 @@ _TABLE: Final[dict[str, tuple[tuple[str, str, Who], ...]]] = {
     "mapping.create": (("/mapping/pci", "Mapping.Modify", "token"),),
     "mapping.update": (("/mapping/pci/{mapping}", "Mapping.Modify", "token"),),
     "mapping.delete": (("/mapping/pci", "Mapping.Modify", "token"),),
+    "vm.create": (("/vms/{vmid}", "VM.Allocate", "token"),),
     "vm.read": (("/vms/{vmid}", "VM.Audit", "token"),),
     "vm.start": (("/vms/{vmid}", "VM.PowerMgmt", "token"),),
     "vm.shutdown": (("/vms/{vmid}", "VM.PowerMgmt", "token"),),

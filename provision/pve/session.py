@@ -6,7 +6,7 @@ own agent) implement it.  All methods raise a child of :class:`provision.errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 from provision.evidence import Frozen
@@ -62,7 +62,9 @@ class PveSession(Protocol):
         """A standalone node is quorate."""
         ...
 
-    def mappings(self, *, check_node: bool = False) -> tuple[MappingRow, ...]: ...
+    def mappings(self, *, check_node: bool = False, node: str | None = None) -> tuple[MappingRow, ...]:
+        """``check_node`` asks for Proxmox' own verdict on the entries of ``node``, this node without one."""
+        ...
 
     def mapping_create(self, id: str, entries: tuple[str, ...], description: str | None = None) -> None: ...
 
@@ -83,6 +85,20 @@ class PveSession(Protocol):
     def vm_start(self, vmid: int, *, timeout: float, progress: Callable[[str], None] = ...) -> TaskResult: ...
 
     def vm_shutdown(self, vmid: int, *, timeout: float, progress: Callable[[str], None] = ...) -> TaskResult: ...
+
+    def vm_ids(self) -> tuple[int, ...]: ...
+
+    def vm_create(self, vmid: int, options: Mapping[str, str], *, progress: Callable[[str], None]) -> TaskResult: ...
+
+    def vm_resize(self, vmid: int, disk: str, size: str, *, progress: Callable[[str], None]) -> TaskResult: ...
+
+    def vm_destroy(self, vmid: int, *, progress: Callable[[str], None]) -> TaskResult:
+        """The VM must be stopped; its disks go with it."""
+        ...
+
+    def vm_starts(self, vmid: int) -> int:
+        """How often the node's task list saw the VM start."""
+        ...
 
     def vm_showcmd(self, vmid: int) -> str | None:
         """``qm showcmd``; ``None`` where only the API is there."""

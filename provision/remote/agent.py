@@ -599,7 +599,7 @@ def copy_attributes(source: bytes, descriptor: int) -> None:
 
 
 def dress(descriptor: int, path: str, real: bytes, wish: Header, about: os.stat_result | None) -> None:
-    """Give the new file mode, owner and times: as wished, else as before, else 0644 and now."""
+    """Give the new file mode and owner as wished, else as before, else 0644; its time as wished, else now."""
     uid, gid = wish.get("uid"), wish.get("gid")
     mode, mtime = wish.get("mode"), wish.get("mtime_ns")
     atime = None
@@ -607,7 +607,6 @@ def dress(descriptor: int, path: str, real: bytes, wish: Header, about: os.stat_
         uid = about.st_uid if uid is None else uid
         gid = about.st_gid if gid is None else gid
         mode = stat.S_IMODE(about.st_mode) if mode is None else mode
-        mtime = about.st_mtime_ns if mtime is None else mtime
         atime = about.st_atime_ns
         tolerant(path, copy_attributes, real, descriptor)
     own = os.fstat(descriptor)

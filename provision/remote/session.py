@@ -103,8 +103,9 @@ class Session(Protocol):
     ) -> WriteDone:
         """Replace ``path`` if its SHA-256 is still ``expect`` (``None``: if it does not exist).
 
-        Temporary file in the same folder, fsync, rename, fsync of the folder; mode, owner and times
-        are kept where none are given.  Raises :class:`provision.errors.StalePlan` on a mismatch.
+        Temporary file in the same folder, fsync, rename, fsync of the folder; mode and owner are kept
+        where none are given, and the time is new unless it is given.
+        Raises :class:`provision.errors.StalePlan` on a mismatch.
         """
         ...
 

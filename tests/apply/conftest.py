@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import json
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from provision.apply import deadman_program
 from provision.apply.host_files import BOOT_ID
 from provision.apply.outcome import ApplyOptions, RunOutcome, Seams
-from provision.apply.run import apply_plan, resume, rollback, rollback_all
+from provision.apply.run import apply_plan, resume, rollback, rollback_all, rollback_to
+from provision.boot.grub import GrubDefaults
 from provision.capture.model import Item
 from provision.errors import ConnectionCut, ConnectionRefused, PvectlError, StaleDigest, StalePlan
 from provision.host.model import (
@@ -53,6 +60,10 @@ GRUB = "/etc/default/grub.d/pvectl.cfg"
 VFIO = "/etc/modprobe.d/vfio.conf"
 OLD = "/etc/modprobe.d/nvidia.conf"
 GRUB_CFG = "/boot/grub/grub.cfg"
+SYSTEM = "/etc/systemd/system"
+WANTS = f"{SYSTEM}/timers.target.wants"
+KILLED = -9
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 Mode = Literal["before", "after", "full"]
 
 
@@ -111,6 +122,11 @@ class FakeHost:
             GRUB_CFG: File(b"linux quiet\n"),
         }
         self.folders = {"/", "/etc", "/etc/default", "/etc/modprobe.d", "/boot", "/boot/grub", "/var", "/var/lib"}
+        self.folders |= {"/etc/systemd", SYSTEM, WANTS}
+        self.unsynced: dict[str, File | None] = {}
+        """What commands wrote since the last sync, as it still stands on the disk."""
+        self.system = "running"
+        self.has_network = True
         self.boots = 1
         self.cmdline = "quiet"
         self.reboots_wrong = False
@@ -125,6 +141,11 @@ class FakeHost:
         self.quorate = True
         self.calls: list[str] = []
         self.commands: list[tuple[str, ...]] = []
+        self.answers: dict[tuple[str, ...], RunResult] = {}
+        """What further commands answer."""
+        self.records = 0
+        """Journal records that the controller has written or tried to write."""
+        self.record_fuse: Callable[[int, Literal["before", "after"]], None] = lambda number, moment: None
         self.fuse: Fuse | None = None
         self.grub_result: RunResult | None = None
         self.start_result: TaskResult | None = None
@@ -170,13 +191,88 @@ class FakeHost:
 
     def update_grub(self) -> None:
         pt = " iommu=pt" if GRUB in self.files and b"iommu=pt" in self.files[GRUB].data else ""
-        self.files[GRUB_CFG] = File(f"linux quiet{pt}\n".encode())
+        self.cached(GRUB_CFG, File(f"linux quiet{pt}\n".encode()))
+
+    def cached(self, path: str, file: File | None) -> None:
+        """Write as a command does: without fsync."""
+        self.unsynced.setdefault(path, self.files.get(path))
+        self.put(path, file)
+
+    def put(self, path: str, file: File | None) -> None:
+        if file is None:
+            self.files.pop(path, None)
+        else:
+            self.files[path] = file
+
+    def crash(self) -> None:
+        """Lose the power: every process ends, and what no sync has put on the disk is as it was there."""
+        for path, old in self.unsynced.items():
+            self.put(path, old)
+        self.reboot()
+
+    def systemctl(self, verb: str, *words: str) -> RunResult:
+        name = words[-1] if words else ""
+        link = f"{WANTS}/{name}"
+        if verb == "is-system-running":
+            return RunResult(argv=(), rc=0, stdout=self.system.encode())
+        if verb == "is-enabled":
+            return RunResult(
+                argv=(), rc=0 if link in self.files else 1, stdout=b"enabled\n" if link in self.files else b""
+            )
+        if verb in ("enable", "disable"):
+            if f"{SYSTEM}/{name}" not in self.files:
+                return RunResult(argv=(), rc=1, stderr=f"Unit {name} does not exist".encode())
+            if verb == "enable":
+                self.cached(link, File(b""))
+            elif link in self.files:
+                self.cached(link, None)
+        elif verb == "reboot":
+            self.reboot()
+        elif verb != "daemon-reload":
+            raise NotListed(verb)
+        return RunResult(argv=(), rc=0)
+
+    def dead_man(self, folder: str, verb: str, uptime: float = 60.0, dies_at: int = 0) -> int:
+        """Run the shipped program on this host's files; ``dies_at`` kills it at its command of that number."""
+        with tempfile.TemporaryDirectory(dir=MEMORY) as root:
+            return FilesOnDisk(self, Path(root), uptime, dies_at).run(folder, verb)
+
+    def tick(self, uptime: float = 901.0, dies_at: int = 0) -> int:
+        """What the timer does, where it is enabled."""
+        unit = self.files.get(f"{SYSTEM}/pvectl-deadman.service")
+        if unit is None or f"{WANTS}/pvectl-deadman.timer" not in self.files:
+            return 0
+        line = next(line for line in unit.data.decode().splitlines() if line.startswith("ExecStart="))
+        try:
+            return self.dead_man(*line.split()[-2:], uptime=uptime, dies_at=dies_at)
+        except ControllerDied:
+            return KILLED
 
     def reboot(self) -> None:
+        self.unsynced.clear()
+        self.system = "running"
         self.boots += 1
         self.cmdline = self.files[GRUB_CFG].data.decode().removeprefix("linux ").strip()
         for guest in self.guests.values():
             guest.running = False
+
+    def pvesh(self, verb: str, path: str, words: Sequence[str]) -> bytes:
+        """What the dead-man asks of Proxmox."""
+        name = path.rpartition("/")[2]
+        maps = tuple(value for key, value in pairwise(words) if key == "--map")
+        options = {key: value for key, value in zip(words[::2], words[1::2], strict=True) if key != "--map"}
+        if path == "/cluster/status":
+            return json.dumps([{"type": "cluster", "quorate": int(self.quorate)}]).encode()
+        if verb == "get":
+            rows = [{"id": i, "map": list(e), "description": d} for i, (e, d) in self.mappings.items()]
+            return json.dumps(rows).encode()
+        if verb == "delete":
+            del self.mappings[name]
+        elif verb == "create":
+            self.mappings[options["--id"]] = (maps, options.get("--description"))
+        else:
+            self.mappings[name] = (maps, options.get("--description", self.mappings[name][1]) or None)
+        return b""
 
     # --- what is compared ---
 
@@ -287,6 +383,83 @@ class FakeHost:
         return "".join(f"{key}: {value}\n" for key, value in sorted(self.guests[vmid].values.items()))
 
 
+class FilesOnDisk:
+    """A fake host's files as real ones, for a program that runs on the host; what it changed goes back."""
+
+    def __init__(self, host: FakeHost, root: Path, uptime: float, dies_at: int) -> None:
+        self.host, self.root, self.dies_at = host, root, dies_at
+        self.written: dict[str, bytes] = {}
+        self.calls = 0
+        self._out()
+        for path, text in (("proc/uptime", f"{uptime} 0\n"), (BOOT_ID[1:], f"{host.boot_id}\n")):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        conf = root / "etc/pve/nodes/pve1/qemu-server"
+        conf.mkdir(parents=True)
+        for vmid in host.guests:
+            (conf / f"{vmid}.conf").write_text(host.vm_text(vmid))
+
+    def _out(self) -> None:
+        """Bring files that are new or changed on the host to the disk."""
+        for folder in self.host.folders:
+            (self.root / folder[1:]).mkdir(parents=True, exist_ok=True)
+        for path in set(self.written) - set(self.host.files):
+            (self.root / path[1:]).unlink()
+            del self.written[path]
+        for path, file in self.host.files.items():
+            if self.written.get(path) != file.data:
+                place = self.root / path[1:]
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(file.data)
+                place.chmod(file.mode)
+                os.utime(place, ns=(file.mtime_ns, file.mtime_ns))
+                self.written[path] = file.data
+
+    def _back(self) -> None:
+        for path in [path for path in self.written if not (self.root / path[1:]).exists()]:
+            self.host.files.pop(path, None)
+            del self.written[path]
+        for place in (p for p in self.root.rglob("*") if p.is_file()):
+            path = f"/{place.relative_to(self.root)}"
+            if path.startswith(("/proc", "/etc/pve/")) or self.written.get(path) == place.read_bytes():
+                continue
+            about = place.stat()
+            data = place.read_bytes()
+            self.host.files[path] = File(data, about.st_mode & 0o7777, about.st_uid, about.st_gid, about.st_mtime_ns)
+            self.written[path] = data
+
+    def run(self, folder: str, verb: str) -> int:
+        try:
+            return deadman_program.main((folder, verb), str(self.root), self._run, self)
+        finally:
+            self._back()
+
+    def _run(self, argv: tuple[str, ...], stdin: bytes, timeout: float, env: object) -> tuple[int, bytes, bytes, bool]:
+        self.calls += 1
+        if self.calls == self.dies_at:
+            raise ControllerDied
+        self._back()
+        boots = self.host.boots
+        answer = self._command(argv)
+        if self.host.boots == boots:
+            self._out()
+        return answer
+
+    def _command(self, argv: tuple[str, ...]) -> tuple[int, bytes, bytes, bool]:
+        host = self.host
+        host.commands.append(argv)
+        if argv[0] == "pvesh":
+            return 0, host.pvesh(argv[1], argv[2], argv[3:]), b"", False
+        done = FakeSession(host).command(argv)
+        return done.rc, done.stdout, done.stderr, False
+
+    def listens(self, address: str) -> bool:
+        return self.host.has_network
+
+    def answers(self, gateway: str) -> bool:
+        return self.host.has_network
+
+
 def entry(bus: str, group: int, ids: str = "10de:2bb5") -> str:
     return f"id={ids},iommugroup={group},node=pve1,path=0000:{bus}:00.0,subsystem-id=10de:204b"
 
@@ -359,12 +532,21 @@ class FakeSession:
 
     def _run(self, argv: tuple[str, ...]) -> RunResult:
         self.host.commands.append(argv)
+        if argv[:2] == ("python3", "-I"):
+            return RunResult(argv=argv, rc=self.host.dead_man(argv[3], argv[4]))
+        return self.command(argv)
+
+    def command(self, argv: tuple[str, ...]) -> RunResult:
+        if argv in self.host.answers:
+            return self.host.answers[argv]
         if argv == ("update-grub",):
             if self.host.grub_result:
                 return self.host.grub_result
             self.host.update_grub()
-        elif argv == ("systemctl", "reboot"):
-            self.host.reboot()
+        elif argv[0] == "systemctl":
+            return self.host.systemctl(*argv[1:])
+        elif argv == ("sync",):
+            self.host.unsynced.clear()
         elif argv[0] not in ("update-initramfs", "udevadm", "proxmox-boot-tool"):
             raise NotListed(argv)
         return RunResult(argv=argv, rc=0)
@@ -380,8 +562,8 @@ class FakeSession:
         assert folder in self.host.folders, f"{folder} does not exist"
         old = self.host.files.get(path)
         wish = {key: value for key, value in wish.items() if value is not None}
-        kept = {k: v for k, v in vars(old).items() if k != "data"} if old else {"mtime_ns": 5_000}
-        self.host.files[path] = File(data, **{**kept, **wish})
+        kept = {k: v for k, v in vars(old).items() if k not in ("data", "mtime_ns")} if old else {}
+        self.host.files[path] = File(data, **{"mtime_ns": 5_000, **kept, **wish})
         return WriteDone(before=before, after=self.host.files[path].meta(path))
 
     def _meta(self, path: str, expect: str | None) -> FileMeta:
@@ -400,7 +582,11 @@ class FakeSession:
         return WriteDone(before=before, after=FileMeta(path=path, sha256=None))
 
     def append(self, path: str, data: bytes) -> None:
+        self.host.records += 1
+        number = self.host.records
+        self.host.record_fuse(number, "before")
         self._call("append", lambda: self._append(path, data), lambda: self._append(path, data[: len(data) // 2]))
+        self.host.record_fuse(number, "after")
 
     def _append(self, path: str, data: bytes) -> None:
         file = self.host.files.setdefault(path, File(b"", mode=0o600))
@@ -609,6 +795,9 @@ class Bench:
     def rollback(self, run: str | None = None, **allow: Any) -> RunOutcome:
         return rollback(run, self.connect(), FakePve(self.host), ask=self.ask, **self._common(allow))
 
+    def rollback_to(self, run: str, **allow: Any) -> RunOutcome:
+        return rollback_to(run, self.connect(), FakePve(self.host), ask=self.ask, **self._common(allow))
+
     def rollback_all(self, **allow: Any) -> RunOutcome:
         return rollback_all(self.connect(), FakePve(self.host), ask=self.ask, **self._common(allow))
 
@@ -702,6 +891,99 @@ def full_plan(host: FakeHost) -> Plan:
         stops_guests=running,
         starts_guests=(100,),
     )
+
+
+class FieldHost(FakeHost):
+    """The host of the field report in memory: its model as it was read, with files, objects and boots that change."""
+
+    def __init__(self, model: HostModel, plan: Plan) -> None:
+        super().__init__()
+        self.base, self.planned = model, plan
+        paths = {c.operation.path for c in plan.changes if isinstance(c.operation, (FileWrite, FileRemove))}
+        states = [model.files[path] for path in sorted(paths | set(model.files)) if path in model.files]
+        self.files = {s.path: File(s.content.encode(), s.mode or 0o644) for s in states if isinstance(s.content, str)}
+        self.cmdline = str(model.kernel.running_cmdline)
+        self.files[GRUB_CFG] = File(f"linux {self.cmdline}\n".encode())
+        for path in (*self.files, f"{WANTS}/x", "/var/lib/x"):
+            self.folders |= {str(parent) for parent in Path(path).parents}
+        self.mappings = {m.id: (tuple(e.raw for e in m.entries), m.description) for m in model.proxmox.mappings}
+        self.guests = {vm.vmid: Guest(dict(vm.config), False, vm.node) for vm in model.proxmox.vms}
+        self.texts = {vm.vmid: (dict(vm.config), vm.config_text) for vm in model.proxmox.vms}
+        self.drivers: dict[str, str | None] = {}
+        self.is_new = False
+
+    def vm_text(self, vmid: int) -> str:
+        values, text = self.texts[vmid]
+        return text if self.guests[vmid].values == values else super().vm_text(vmid)
+
+    def group(self, bus: str) -> int:
+        row = next(row for row in self.planned.gpus if row.bdf[5:7] == bus)
+        return int((row.group_after if self.is_new else row.group_now) or 0)
+
+    def update_grub(self) -> None:
+        line = GrubDefaults({p: f.data.decode() for p, f in self.files.items() if p.startswith("/etc/default/grub")})
+        kept = [w for w in self.cmdline.split() if w.startswith(("BOOT_IMAGE", "root=", "ro"))]
+        words = [token.raw for token in line.cmdline().kernel]
+        self.cached(GRUB_CFG, File(f"linux {' '.join([*kept, *words])}\n".encode()))
+
+    def reboot(self) -> None:
+        super().reboot()
+        self.is_new = "iommu=pt" in self.cmdline.split()
+        rules = "".join(f.data.decode() for p, f in self.files.items() if p.startswith("/etc/udev/rules.d/"))
+        self.drivers = {row.bdf: "vfio-pci" for row in self.planned.gpus if row.bdf in rules}
+
+    def model(self) -> HostModel:
+        base = self.base
+        wanted = {row.bdf: row for row in self.planned.gpus}
+        pci = tuple(self._function(f) if f.bdf in wanted else f for f in base.pci)
+        mappings = tuple(
+            PciMapping(id=name, entries=tuple(_entry(raw) for raw in entries), description=description)
+            for name, (entries, description) in self.mappings.items()
+        )
+        vms = tuple(self._changed(vm) for vm in base.proxmox.vms)
+        kernel = base.kernel.model_copy(update={"running_cmdline": self.cmdline, "boot_id": self.boot_id})
+        proxmox = base.proxmox.model_copy(update={"mappings": mappings, "vms": vms})
+        files = {**base.files, **{path: self._file(path) for path in {*base.files, *self.files} if path in base.files}}
+        return base.model_copy(update={"pci": pci, "kernel": kernel, "proxmox": proxmox, "files": files})
+
+    def _function(self, function: PciFunction) -> PciFunction:
+        driver = self.drivers.get(function.bdf, function.driver if self.boots == 1 else "nouveau")
+        return function.model_copy(update={"driver": driver, "iommu_group": self.group(function.bdf[5:7])})
+
+    def _changed(self, vm: Vm) -> Vm:
+        guest = self.guests[vm.vmid]
+        now = {"config": dict(guest.values), "config_text": self.vm_text(vm.vmid)}
+        return vm.model_copy(update={**now, "status": "running" if guest.running else "stopped"})
+
+
+@dataclass
+class FieldBench(Bench):
+    def plan(self) -> Plan:
+        """The plan as it was made; what the host has become since is for apply to find out."""
+        host = self.host
+        assert isinstance(host, FieldHost)
+        basis = host.planned.basis.model_copy(update={"host_key": "", "boot_id": host.boot_id})
+        return host.planned.model_copy(update={"basis": basis})
+
+
+@pytest.fixture(scope="session")
+def field_report() -> tuple[HostModel, Plan]:
+    """Model and plan of the simulated host with eight GPUs, read over SSH."""
+    from provision.apply.outcome import read_host_now
+    from provision.cli.context import open_session, resolve
+    from provision.cli.planning import plan_for
+    from provision.lab.supervisor import running
+
+    with running("epyc-8x-rtxpro6000") as lab:
+        site = resolve(None, lab.inventory)
+        with open_session(site) as session:
+            model = read_host_now(session)
+        return model, plan_for(site, model)
+
+
+@pytest.fixture
+def field_bench(field_report: tuple[HostModel, Plan]) -> Callable[[], Bench]:
+    return lambda: FieldBench(host=FieldHost(*field_report))
 
 
 @pytest.fixture

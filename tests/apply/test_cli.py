@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision.apply.outcome import RunOutcome
-from provision.cli import apply, changing, rollback
+from provision.cli import apply, changing, confirm, rollback
 from provision.cli.interrupts import interrupts
 from provision.cli.output import OutputFormat
 from provision.errors import PvectlError, UsageError
@@ -95,3 +95,59 @@ def test_ctrl_c_at_a_question_stops_at_once():
     with interrupts() as handler, pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
     assert not handler.pressed()
+
+
+@pytest.mark.parametrize("arguments", [{"words": ["a.json"]}])
+def test_wrong_usage_of_confirm(arguments):
+    with pytest.raises(UsageError):
+        confirm.command(**arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"to": RUN, "all_": True}, {"to": RUN, "words": [RUN]}])
+def test_back_to_a_run_and_something_else(arguments):
+    with pytest.raises(UsageError):
+        rollback.command(**arguments)
+
+
+def site_of(kind: str):
+    from provision.cli.context import Site
+    from provision.inventory.models import Policies
+    from provision.remote.session import Target
+
+    return Site("pve1", Target(name="pve1", kind=kind), None, Policies(), Path("pvectl.yaml"))
+
+
+def test_on_its_own_host_a_reboot_goes_on_with_this_very_program(monkeypatch):
+    monkeypatch.delenv("PVECTL_LAB_DOOR", raising=False)
+    argv = changing.options_for(site_of("local"), reboot=True, stop_guests=True).resume_argv
+    assert Path(argv[0]).is_absolute()
+    assert argv[-1] == "--resume"
+    assert {"apply", "pve1", "--yes", "--stop-guests", str(Path("pvectl.yaml").absolute())} <= set(argv)
+    assert changing.options_for(site_of("local"), reboot=False, stop_guests=True).resume_argv == ()
+    assert changing.options_for(site_of("ssh"), reboot=True, stop_guests=True).resume_argv == ()
+    monkeypatch.setenv("PVECTL_LAB_DOOR", "/x")
+    assert changing.options_for(site_of("local"), reboot=True, stop_guests=True).resume_argv == ()
+
+
+def test_a_host_in_the_middle_of_a_reboot_is_waited_for(monkeypatch, capsys):
+    from contextlib import contextmanager
+    from types import SimpleNamespace
+
+    from provision.errors import ChangedHostKey, ConnectionRefused
+
+    answers = [ConnectionRefused("refused"), ConnectionRefused("refused"), None, ChangedHostKey("another key")]
+
+    @contextmanager
+    def session(_site):
+        error = answers.pop(0)
+        if error:
+            raise error
+        yield object()
+
+    monkeypatch.setattr(changing, "open_session", session)
+    monkeypatch.setattr(changing, "open_pve", lambda *_: SimpleNamespace(version=lambda: "9"))
+    monkeypatch.setattr(changing.time, "sleep", lambda _: None)
+    changing._wait_for(site_of("ssh"), 60)
+    assert capsys.readouterr().err.count("may be rebooting") == 1
+    with pytest.raises(ChangedHostKey):
+        changing._wait_for(site_of("ssh"), 60)

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from provision.errors import Refused
+
 GRUB = "/etc/default/grub.d/pvectl.cfg"
 HOME = "/var/lib/pvectl"
 
@@ -142,3 +144,34 @@ def test_no_means_no(bench, verb):
         bench.apply(bench.plan()) if verb == "apply" else getattr(bench, verb)()
     assert bench.host.snapshot() == before
     assert bench.ours() == ours
+
+
+def test_back_to_an_earlier_run_undoes_the_later_ones_newest_first(bench):
+    """Files, a mapping that was deleted and options of a VM: as the earlier run left them."""
+    first = bench.apply(bench.plan(), reboot=True).run
+    between = bench.host.snapshot()
+    from provision.plan.model import FileRemove, MappingDelete
+
+    plan = bench.plan()
+    done = []
+    for change in (
+        FileRemove(path="/etc/modprobe.d/vfio.conf", expect=bench.host._file("/etc/modprobe.d/vfio.conf").sha256),
+        MappingDelete(id="pool", before=bench.host.mappings["pool"][0]),
+    ):
+        step = plan.changes[0].model_copy(update={"id": "later", "operation": change, "needs_reboot": False})
+        later = {"changes": (step,), "gpus": (), "stops_guests": (), "starts_guests": ()}
+        now = bench.plan().model_copy(update=later)
+        done.append(bench.apply(now).run)
+    outcome = bench.rollback_to(first)
+    assert outcome.status == "done"
+    assert bench.host.snapshot() == between
+    assert f"Undo 2 runs on root@pve1 ({done[1]}, {done[0]})?" in bench.asked
+    assert bench.rollback_to(first).status == "nothing"
+    assert bench.rollback(reboot=True).status == "done"
+
+
+def test_back_to_a_run_that_does_not_stand(bench):
+    first = bench.apply(bench.plan(), reboot=True).run
+    bench.rollback(reboot=True)
+    with pytest.raises(Refused, match="it is no apply that stands complete"):
+        bench.rollback_to(first)

@@ -70,7 +70,9 @@ def test_identities_survive_the_file():
     assert parse_identities(text.encode(), "identity.json") == devices
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", dumps(wrap("identity", {"devices": {"x": 1}})).encode()])
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", dumps(wrap("identity", {"devices": {"x": 1}}, created="2026-01-02T03:04:05Z")).encode()]
+)
 def test_a_damaged_identity_file_is_named(data):
     with pytest.raises(PvectlError, match=r"identity\.json"):
         parse_identities(data, "identity.json")
@@ -111,8 +113,11 @@ def test_a_plan_file_is_read(bench):
     [
         (b"{", "it is no JSON"),
         (b"{}", "it is not a pvectl plan"),
-        (json.dumps(wrap("plan", {"host": 1})).encode(), "host: "),
-        (json.dumps(wrap("plan", {})).replace("plan/1", "plan/9").encode(), "newer than pvectl"),
+        (json.dumps(wrap("plan", {"host": 1}, created="2026-01-02T03:04:05Z")).encode(), "host: "),
+        (
+            json.dumps(wrap("plan", {}, created="2026-01-02T03:04:05Z")).replace("plan/1", "plan/9").encode(),
+            "newer than pvectl",
+        ),
     ],
 )
 def test_a_wrong_plan_file_is_named(data, named):

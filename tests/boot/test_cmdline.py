@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision.boot.cmdline import Cmdline, NoOp, Token, noops
+from provision.boot.cmdline import Cmdline, Token
 
 TEXT = st.text(alphabet='ab-_="$ \t\n.,:5', max_size=60)
 
@@ -74,18 +74,3 @@ def test_quotes_around_value_or_whole() -> None:
     assert Token('dyndbg="file a +p"').value == "file a +p"
     assert Token('"dyndbg=file a +p"').name == "dyndbg"
     assert Token("quiet").value is None
-
-
-def test_no_ops_are_named_with_a_reason() -> None:
-    line = Cmdline.parse(
-        "quiet amd_iommu=on iommu=1 iommu=pt rd.driver.pre=vfio-pci nofb video=efifb:off,vesafb:off video=HDMI-1:off"
-    )
-    found = noops(line.kernel)
-    assert [n.token for n in found] == [
-        "amd_iommu=on",
-        "iommu=1",
-        "rd.driver.pre=vfio-pci",
-        "nofb",
-        "video=efifb:off,vesafb:off",
-    ]
-    assert all(isinstance(n, NoOp) and n.reason for n in found)

@@ -27,6 +27,8 @@ from provision.pve.vm_config import VmConfigFile, hostpci_slots
 GIB = 2**30
 MIB = 2**20
 GRUB = "/etc/default/grub"
+KERNEL_CMDLINE = "/etc/kernel/cmdline"
+FOLDERS = ("/etc/default/grub.d", "/etc/modprobe.d")
 GRUB_TEXT = '# comment\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\nGRUB_CMDLINE_LINUX=""\n'
 CMDLINE = "BOOT_IMAGE=/boot/vmlinuz-6.14.8-2-pve root=/dev/mapper/pve-root ro quiet iommu=pt"
 BOOT = BootLoader(kind="grub", cmdline_file=GRUB, evidence=("no ESP list",), secure_boot=False, firmware="efi")
@@ -115,8 +117,10 @@ class Build:
             proxmox=self._proxmox(),
             files={
                 GRUB: FileState(path=GRUB, content=self.grub, sha256=None),
+                KERNEL_CMDLINE: FileState(path=KERNEL_CMDLINE, content=None, sha256=None),
                 **{path: FileState(path=path, content=text, sha256=None) for path, text in self.files.items()},
             },
+            folders={folder: tuple(path for path in self.files if path.startswith(f"{folder}/")) for folder in FOLDERS},
         ).model_copy(update=self.changes)
 
     def _kernel(self) -> Kernel:
@@ -166,7 +170,23 @@ def regrouped(bdf: str, group: int | None) -> tuple[PciFunction, ...]:
 POOL = MAPPINGS.replace("\n\ngpu-1\n", "\n")
 CLIQUE = "args: -set device.hostpci0.x-nv-gpudirect-clique=0 -set device.hostpci1.x-nv-gpudirect-clique=0\n"
 
+
+def tokens(words: str) -> Build:
+    """A host whose command line has more words, in force and in its file."""
+    return Build(cmdline=f"{CMDLINE} {words}", grub=GRUB_TEXT.replace("iommu=pt", f"iommu=pt {words}"))
+
+
 SICK: dict[str, Callable[[], HostModel]] = {
+    "cmdline-misspelt": tokens("pci_acs_override=downstream").model,
+    "cmdline-contradiction": tokens("iommu=nopt").model,
+    "cmdline-risky": tokens("pci=noaer").model,
+    "cmdline-wrong-file": Build(files={KERNEL_CMDLINE: "root=ZFS=rpool/ROOT/pve-1 boot=zfs nmi_watchdog=0\n"}).model,
+    "cmdline-lost": Build(
+        grub=GRUB_TEXT.replace("iommu=pt", "nmi_watchdog=0"),
+        files={"/etc/default/grub.d/own.cfg": 'GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n'},
+    ).model,
+    "modprobe-noop": Build(files={"/etc/modprobe.d/vfio.conf": "options vfio-pci ids=10de:2bb5 diable_vga=1\n"}).model,
+    "modprobe-risky": Build(files={"/etc/modprobe.d/vfio.conf": "options vfio-pci ids=8086:1563\n"}).model,
     "iommu-off": Build(units=(), functions=without_group(), mappings="", vms={}).model,
     "cmdline-noop": Build(
         cmdline=f"{CMDLINE} amd_iommu=on", grub=GRUB_TEXT.replace("iommu=pt", "iommu=pt amd_iommu=on")

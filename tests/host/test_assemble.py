@@ -184,7 +184,7 @@ class TestDisks:
         builder.dirs["/sys/block/md0/slaves"] = ("nvme0n1p1",)
         disks = assemble(builder.capture()).disks
         assert not isinstance(disks, Unknown)
-        assert disks[0].uses == ("/boot", "/", "swap", "lvm pve")
+        assert disks[0].uses == ("/boot", "/", "swap", "lvm pve", "md array md0")
 
     def test_nvme_with_multipath(self, server: Make) -> None:
         builder = server(1)

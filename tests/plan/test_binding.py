@@ -12,9 +12,11 @@ import pytest
 
 from provision.boot.modprobe import ModprobeFile, modules_to_load
 from provision.boot.udev import UdevFile, driver_override
+from provision.errors import InventoryError
 from provision.evidence import Unknown
 from provision.host.model import HostModel
-from provision.plan.model import FileWrite, Plan
+from provision.pci.model import PciFunction
+from provision.plan.model import FileRemove, FileWrite, Plan
 
 UDEV = "/etc/udev/rules.d/60-pvectl-vfio.rules"
 MODULES = "/etc/modules-load.d/pvectl.conf"
@@ -119,3 +121,97 @@ def test_a_shell_sources_the_snippet(epyc: HostModel, plan_for: PlanFor, tmp_pat
     script = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"; . "$1"; printf %s "$GRUB_CMDLINE_LINUX_DEFAULT"'
     done = subprocess.run(["/bin/sh", "-c", script, "sh", str(snippet)], capture_output=True, text=True, check=True)
     assert done.stdout == "quiet iommu=pt"
+
+
+def test_by_model_where_every_card_goes_to_guests(epyc: HostModel, plan_for: PlanFor) -> None:
+    files = written(plan_for(epyc, binding="model"))
+    assert UDEV not in files
+    file = ModprobeFile.parse(files[MODPROBE])
+    assert dict(file.options("vfio-pci"))["ids"] == "10de:2bb5"
+    assert "nvidia" in file.blacklisted()
+
+
+def test_by_model_takes_the_companions_along(lab: Callable[..., Any], plan_for: PlanFor) -> None:
+    model = lab("desktop-single-gpu").model()
+    ids = {f.bdf: f.ids for f in model.pci}
+    options = ModprobeFile.parse(written(plan_for(model, console="headless", binding="model"))[MODPROBE])
+    assert dict(options.options("vfio-pci"))["ids"] == f"{ids['0000:01:00.0']},{ids['0000:01:00.1']}"
+
+
+def test_by_model_is_refused_where_a_card_of_the_model_stays(epyc: HostModel, plan_for: PlanFor) -> None:
+    with pytest.raises(InventoryError) as caught:
+        plan_for(epyc, {"vms": {100: {"gpus": {"count": 7}}}}, binding="model")
+    assert "0000:e1:00.0" in caught.value.message
+    assert "per-device" in caught.value.hint
+
+
+def test_a_change_of_the_way_removes_the_other_files(
+    epyc: HostModel, plan_for: PlanFor, with_file: Callable[..., HostModel]
+) -> None:
+    model = epyc
+    for path, text in written(plan_for(epyc)).items():
+        model = with_file(model, path, text)
+    plan = plan_for(model, binding="model")
+    assert any(isinstance(c.operation, FileRemove) and c.operation.path == UDEV for c in plan.changes)
+
+
+def test_cards_that_sleep_badly_are_kept_awake_with_a_reason(epyc: HostModel, plan_for: PlanFor) -> None:
+    plan = plan_for(epyc)
+    assert ("disable_idle_d3", "1") in ModprobeFile.parse(written(plan)[MODPROBE]).options("vfio-pci")
+    assert written(plan)[UDEV].count('ATTR{d3cold_allowed}="0"') == 8
+    (change,) = [c for c in plan.changes if c.id == "binding.modprobe"]
+    assert "disable_idle_d3" in change.reason
+    ada = epyc.model_copy(update={"pci": tuple(renamed(f, 0x26B9) for f in epyc.pci)})
+    files = written(plan_for(ada))
+    assert "disable_idle_d3" not in files[MODPROBE]
+    assert "d3cold_allowed" not in files[UDEV]
+
+
+def renamed(function: PciFunction, device: int) -> PciFunction:
+    return function.model_copy(update={"device": device}) if function.is_nvidia_gpu else function
+
+
+@pytest.mark.parametrize(("driver", "whole"), [("nvidia", False), (None, True), (Unknown(unknown="denied"), False)])
+def test_a_switch_that_the_hosts_driver_keeps_keeps_the_driver(
+    epyc: HostModel, plan_for: PlanFor, driver: Any, whole: bool
+) -> None:
+    switch = PciFunction(bdf="0000:f5:00.0", vendor=0x10DE, device=0x22A3, class_code=0x068000, driver=driver)
+    files = written(plan_for(epyc.model_copy(update={"pci": (*epyc.pci, switch)})))
+    assert (MODPROBE in files) is whole
+
+
+def test_what_new_id_may_take_is_explained(epyc: HostModel, plan_for: PlanFor) -> None:
+    wish = {"vms": {100: {"gpus": {"count": 7}}}}
+    idle = plan_for(driven_by(epyc, None), wish)
+    assert any("new_id" in warning and "0000:e1:00.0" in warning for warning in idle.warnings)
+    held = plan_for(driven_by(epyc, "nvidia"), wish)
+    assert not any("new_id" in warning for warning in held.warnings)
+
+
+def test_ids_of_someone_else_that_take_a_card_of_the_host_are_told(
+    epyc: HostModel, plan_for: PlanFor, with_file: Callable[..., HostModel]
+) -> None:
+    path = "/etc/modprobe.d/vfio.conf"
+    model = with_file(epyc, path, "options vfio-pci ids=10de:2bb5\n")
+    assert isinstance(model.folders, dict)
+    model = model.model_copy(update={"folders": {**model.folders, "/etc/modprobe.d": (path,)}})
+    plan = plan_for(model, {"vms": {100: {"gpus": {"count": 7}}}})
+    assert any(path in warning and "0000:e1:00.0" in warning for warning in plan.warnings)
+    assert not any(path in warning for warning in plan_for(model).warnings)
+
+
+@pytest.mark.parametrize(("console", "added"), [("headless", True), ("serial", True)])
+def test_the_boot_framebuffer_goes_where_the_console_may_go(
+    lab: Callable[..., Any], plan_for: PlanFor, console: str, added: bool
+) -> None:
+    model = lab("desktop-single-gpu").model()
+    plan = plan_for(model, console=console)
+    assert ("initcall_blacklist=sysfb_init" in written(plan)["/etc/kernel/cmdline"]) is added
+    assert any("goes dark at the boot" in warning for warning in plan.warnings)
+    cmdline = next(e.expected for e in plan.expectations if e.check == "cmdline")
+    assert "initcall_blacklist=sysfb_init" in cmdline.split()
+
+
+def test_the_boot_framebuffer_stays_where_the_bmc_has_the_display(epyc: HostModel, plan_for: PlanFor) -> None:
+    plan = plan_for(epyc, console="headless")
+    assert not any("sysfb_init" in text for text in written(plan).values())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from provision.errors import Refused
 from provision.evidence import Maybe, Unknown
 from provision.host.model import BootLoader, HostModel
 from provision.inventory.models import Policies
@@ -191,3 +192,57 @@ def test_what_someone_else_edited_and_never_booted_is_said(
     plan = plan_for(running(model, f"{epyc.kernel.running_cmdline} splash"), iommu="pt")
     assert any("adds nosmt, drops splash" in warning for warning in plan.warnings)
     assert not any("next boot also" in warning for warning in plan_for(epyc, iommu="pt").warnings)
+
+
+def test_the_plan_says_which_file_counts_and_how_we_know(epyc: HostModel, plan_for: Callable[..., Plan]) -> None:
+    update = next(c for c in plan_for(epyc, iommu="pt").changes if c.id == "boot.update")
+    assert "/etc/default/grub counts on this host" in update.reason
+    assert "proxmox-boot-uuids does not exist" in update.reason
+
+
+def test_what_is_odd_about_the_esps_is_a_warning(epyc: HostModel, plan_for: Callable[..., Plan]) -> None:
+    boot = epyc.boot.model_copy(update={"notes": ("ESP AAAA-0001 is skipped",)})
+    plan = plan_for(epyc.model_copy(update={"boot": boot}), iommu="pt")
+    assert any("ESP AAAA-0001" in warning for warning in plan.warnings)
+
+
+def test_a_rescue_system_is_refused(epyc: HostModel, plan_for: Callable[..., Plan]) -> None:
+    boot = epyc.boot.model_copy(
+        update={
+            "kind": "unknown",
+            "is_installed": False,
+            "cmdline_file": Unknown(unknown="a rescue system"),
+            "evidence": ("/ is on overlay",),
+        }
+    )
+    with pytest.raises(Refused) as caught:
+        plan_for(epyc.model_copy(update={"boot": boot}))
+    assert "/ is on overlay" in caught.value.message
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("word", "tidied"), [("amd_iommu=on", True), ("intel_iommu=on", True), ("pci=noaer", False), ("nomodeset", False)]
+)
+def test_only_what_surely_does_nothing_on_this_host_is_tidied(
+    epyc: HostModel, with_file: WithFile, word: str, tidied: bool
+) -> None:
+    model = running(with_file(epyc, GRUB, default(f"quiet {word}")), f"quiet {word}")
+    done = edit(model, iommu="pt", boot={"tidy": "with-changes"})
+    assert (word in [t.token for t in done.removed]) is tidied
+
+
+def test_a_word_that_stands_twice_stays_once(epyc: HostModel, with_file: WithFile) -> None:
+    text = 'GRUB_CMDLINE_LINUX="quiet nosmt"\n' + default("quiet nosmt console=tty0 console=ttyS0")
+    model = running(with_file(epyc, GRUB, text), "quiet nosmt quiet nosmt console=tty0 console=ttyS0")
+    done = edit(model, iommu="pt", boot={"tidy": "with-changes"})
+    assert done.configured == "quiet nosmt console=tty0 console=ttyS0 iommu=pt"
+    assert 'GRUB_CMDLINE_LINUX="quiet nosmt"' in str(done.files[GRUB])
+    assert done.gone == ()
+    assert not edit(model).files
+
+
+def test_a_word_that_comes_again_after_another_value_is_kept(epyc: HostModel, with_file: WithFile) -> None:
+    line = "mitigations=off mitigations=auto mitigations=off"
+    model = running(with_file(epyc, GRUB, default(line)), line)
+    assert [t.token for t in edit(model, iommu="pt", boot={"tidy": "always"}).removed] == []

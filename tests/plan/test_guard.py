@@ -172,3 +172,57 @@ def test_the_refusal_names_device_group_and_reason() -> None:
 
 def test_no_hit_no_refusal() -> None:
     refuse("pve1", ())
+
+
+BMC = Console(has_bmc=True, boot_vga=VGA, serial=False, bmc=(VGA,))
+
+
+@pytest.mark.parametrize(
+    ("console", "policy", "refused"),
+    [
+        (BMC, "keep", True),
+        (BMC, "bmc", True),
+        (BMC, "headless", False),
+        (BMC.model_copy(update={"serial": True}), "keep", False),
+        (BMC.model_copy(update={"boot_vga": "0000:00:02.0"}), "keep", False),
+        (BMC.model_copy(update={"boot_vga": "0000:00:02.0"}), "bmc", True),
+    ],
+)
+def test_the_display_of_the_bmc_in_a_group_is_the_console(console: Console, policy: str, refused: bool) -> None:
+    shared = host(((GPU, VGA), (NIC,), (DISK,)), console=console)
+    assert hits(shared, console=policy) == ([f"console {VGA}"] if refused else [])
+
+
+USB = "0000:41:00.2"
+
+
+@pytest.mark.parametrize(
+    ("keyboards", "serial", "policy", "found"),
+    [
+        ((USB,), False, "keep", [f"console {USB}"]),
+        ((USB, USB), False, "keep", [f"console {USB}"]),
+        ((USB,), True, "keep", []),
+        ((USB,), False, "headless", []),
+        ((USB, None), False, "keep", []),
+        ((USB, "0000:00:14.0"), False, "keep", []),
+        ((), False, "keep", []),
+        (LOST, False, "keep", ["unknown "]),
+    ],
+)
+def test_the_only_keyboard_stays(keyboards: Any, serial: bool, policy: str, found: list[str]) -> None:
+    model = host(((GPU, USB), (NIC,), (DISK,), (VGA,)))
+    usb = PciFunction(bdf=USB, vendor=0x10DE, device=2, class_code=0x0C0330, iommu_group=0)
+    console = Console(has_bmc=False, boot_vga=VGA, serial=serial, keyboards=keyboards)
+    assert hits(model.model_copy(update={"pci": (*model.pci, usb), "console": console}), console=policy) == found
+
+
+def test_keyboards_that_are_not_known_matter_only_where_a_usb_controller_goes() -> None:
+    assert hits(host(console=Console(has_bmc=True, boot_vga=VGA, serial=False, keyboards=LOST))) == []
+
+
+def test_the_physical_function_of_a_virtual_one_carries_the_network_too() -> None:
+    model = host()
+    virtual = PciFunction(bdf="0000:42:10.0", vendor=0x8086, device=3, class_code=0x020000, physfn=NIC)
+    carried = (NetworkInterface(name="eno1v0", bdf=virtual.bdf, mac=None, uses=("default route",)),)
+    changed = model.model_copy(update={"pci": (*model.pci, virtual), "interfaces": carried})
+    assert hits(changed, taken=(NIC,)) == [f"network {NIC}"]

@@ -39,7 +39,7 @@ name: x
 
 
 @given(st.text())
-def test_vm_config_round_trip(text: str) -> None:
+def test_roundtrip_of_vm_configurations(text: str) -> None:
     assert VmConfigFile.parse(text).render() == text
 
 
@@ -125,7 +125,7 @@ def test_hostpci_slots() -> None:
 
 
 @given(st.text(), st.sampled_from([None, "host"]))
-def test_property_string_round_trip(text: str, default: str | None) -> None:
+def test_roundtrip_of_property_strings(text: str, default: str | None) -> None:
     assert PropertyString.parse(text, default).render() == text
 
 
@@ -197,7 +197,7 @@ def test_args_add_and_remove(old: list[str], new: list[str]) -> None:
 
 
 @given(st.text())
-def test_args_round_trip_or_refusal(text: str) -> None:
+def test_roundtrip_of_args_or_refusal(text: str) -> None:
     try:
         assert Args.parse(text).render() == text
     except ArgsError:

@@ -220,7 +220,7 @@ def expected_class(row: dict[str, Any]) -> type[PveError]:
     return PveAuthFailed if row["status"] == 401 else PveError
 
 
-def test_every_recorded_refusal(api: FakeApi, reply: Any) -> None:
+def test_every_recording_of_a_refusal(api: FakeApi, reply: Any) -> None:
     rows = refused()
     caller = opened(api)._caller
     for row in rows:
@@ -379,7 +379,7 @@ def test_quorum(api: FakeApi, rows: list[dict[str, Any]], expected: bool) -> Non
     assert opened(api).quorate() is expected
 
 
-def test_mappings_as_recorded(api: FakeApi) -> None:
+def test_recording_of_mappings(api: FakeApi) -> None:
     rows = [r for r in RECORDED if r["path"] == "/cluster/mapping/pci" and r["method"] == "GET" and r["status"] == 200]
     session = opened(api)
     for row in rows:

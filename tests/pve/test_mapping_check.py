@@ -37,7 +37,7 @@ def function(row: dict[str, Any]) -> PciFunction:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
-def test_same_messages_in_the_same_order(vector: dict[str, Any]) -> None:
+def test_recording_of_check_node_has_the_same_messages_in_the_same_order(vector: dict[str, Any]) -> None:
     functions = [function(row) for row in vector["hardware"]]
     mappings = MappingFile.parse(vector["pci.cfg"]).mappings
     answer = {
@@ -49,9 +49,9 @@ def test_same_messages_in_the_same_order(vector: dict[str, Any]) -> None:
     }
 
 
-def test_count() -> None:
+def test_recording_count() -> None:
     messages = sum(len(rows) for vector in VECTORS for rows in vector["expected"].values())
-    print(f"{len(VECTORS)} vectors, {messages} messages")
+    print(f"recording of check-node: {len(VECTORS)} vectors, {messages} messages")
     assert len(VECTORS) == 153
 
 

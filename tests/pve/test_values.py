@@ -44,7 +44,7 @@ def held_by(who: str) -> dict[str, list[str]]:
     return {path: privileges.split(",") for privileges, _, path in (g.partition("@") for g in grants.split(";"))}
 
 
-def test_recorded_option_writes() -> None:
+def test_recording_of_option_writes() -> None:
     """Who may set what, against what the real code allowed to tokens with exact roles."""
     checked = 0
     for row in RECORDED:
@@ -65,7 +65,7 @@ def test_recorded_option_writes() -> None:
     assert checked > 100
 
 
-def test_recorded_root_token_is_not_root() -> None:
+def test_recording_of_a_root_token_that_is_not_root() -> None:
     for row in RECORDED:
         match = re.fullmatch(r"only root can set '([^']+)' config", row["reason"] or "")
         if match:

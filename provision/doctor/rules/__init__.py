@@ -8,22 +8,36 @@ from __future__ import annotations
 from provision.doctor.rule import Rule
 from provision.doctor.rules import (
     clique_conflict,
+    cmdline_contradiction,
+    cmdline_lost,
+    cmdline_misspelt,
     cmdline_noop,
     cmdline_not_applied,
+    cmdline_risky,
+    cmdline_wrong_file,
     cpu_caps_mmio_window,
     group_foreign_device,
     iommu_off,
     mapping_incomplete,
     mapping_stale,
+    modprobe_noop,
+    modprobe_risky,
 )
 
 RULES: tuple[Rule, ...] = (
     iommu_off.RULE,
     cmdline_not_applied.RULE,
+    cmdline_wrong_file.RULE,
+    cmdline_lost.RULE,
     mapping_stale.RULE,
     mapping_incomplete.RULE,
     group_foreign_device.RULE,
     cpu_caps_mmio_window.RULE,
     clique_conflict.RULE,
+    cmdline_risky.RULE,
+    cmdline_contradiction.RULE,
+    cmdline_misspelt.RULE,
+    modprobe_risky.RULE,
+    modprobe_noop.RULE,
     cmdline_noop.RULE,
 )

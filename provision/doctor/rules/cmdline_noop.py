@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from provision.boot.cmdline import Cmdline, noops
-from provision.doctor import cite
+from provision.boot.lint.remark import Remark
+from provision.doctor import cite, lint
 from provision.doctor.finding import Evidence, Finding
 from provision.doctor.rule import Outcome, Rule, undecided
 from provision.evidence import Unknown
@@ -13,21 +13,29 @@ ID = "cmdline-noop"
 
 
 def check(model: HostModel) -> Outcome:
-    text = model.kernel.running_cmdline
-    if isinstance(text, Unknown):
-        yield undecided(ID, text, cite.RUNNING)
+    found = lint.running(model)
+    if isinstance(found, Unknown):
+        yield undecided(ID, found, cite.RUNNING)
         return
-    found = noops(Cmdline.parse(text).kernel)
-    if not found:
-        return
-    words = ", ".join(noop.token for noop in found)
-    yield Finding(
+    for doubt in found.doubts:
+        yield undecided(ID, doubt.fact, f"whether {doubt.subject} does anything")
+    idle, twice = found.of("no-op"), found.of("duplicate")
+    if idle:
+        words = ", ".join(remark.subject for remark in idle)
+        yield _finding(f"without effect on the kernel command line: {words}", idle)
+    if twice:
+        words = ", ".join(remark.subject for remark in twice)
+        yield _finding(f"more than once on the kernel command line: {words}", twice)
+
+
+def _finding(summary: str, remarks: tuple[Remark, ...]) -> Finding:
+    return Finding(
         rule=ID,
         severity="info",
         subjects=("host",),
-        summary=f"without effect on the kernel command line: {words}",
+        summary=summary,
         evidence=tuple(
-            Evidence(source=cite.RUNNING, excerpt=f"{noop.token} ({noop.reason})", line=1) for noop in found
+            Evidence(source=cite.RUNNING, excerpt=f"{remark.subject} ({remark.text})", line=1) for remark in remarks
         ),
         consequence="none; but it suggests a setting that is not there",
         remedy=("leave it; pvectl plan removes it together with the next boot change (policies.boot.tidy)",),

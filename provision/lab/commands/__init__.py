@@ -23,6 +23,7 @@ TABLE: Mapping[str, Command] = {
     "pvesh": pvesh.pvesh,
     "qm": qm.qm,
     "reboot": systemd.reboot,
+    "sync": lambda _host, _argv, _stdin: Answer(),
     "systemctl": systemd.systemctl,
     "true": lambda _host, _argv, _stdin: Answer(),
     "udevadm": systemd.udevadm,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from provision.lab import esp
 from provision.lab.commands.answer import Answer, fail
 from provision.lab.commands.context import Machinery
 
 UUIDS = "/etc/kernel/proxmox-boot-uuids"
-CMDLINE = "/etc/kernel/cmdline"
-ENTRIES = "/boot/efi/loader/entries"
 NAMESPACE = "Re-executing '{command}' in new private mount namespace..\n"
 
 
@@ -51,31 +50,13 @@ def _status(host: Machinery, *, quiet: bool) -> Answer:
 
 
 def refresh(host: Machinery) -> Answer:
-    """Write the boot entries of the ESP anew from the first line of ``/etc/kernel/cmdline``."""
-    out = "Running hook script 'proxmox-auto-removal'..\nRunning hook script 'zz-proxmox-boot'..\n"
-    out += NAMESPACE.format(command="/etc/kernel/postinst.d/zz-proxmox-boot")
-    uuids = _uuids(host)
-    if uuids is None:
+    """Write the boot entries of every ESP anew; a host whose ESPs the tool does not keep is left alone."""
+    if _uuids(host) is None:
+        out = "Running hook script 'proxmox-auto-removal'..\nRunning hook script 'zz-proxmox-boot'..\n"
+        out += NAMESPACE.format(command="/etc/kernel/postinst.d/zz-proxmox-boot")
         return Answer(0, f"{out}No {UUIDS} found, skipping ESP sync.\n")
-    cmdline = (host.root.read(CMDLINE) or host.root.read("/proc/cmdline") or "").split("\n", 1)[0]
-    cmdline = " ".join(word for word in cmdline.split(" ") if not word.startswith("initrd="))
-    if "root=" not in cmdline:
-        return Answer(1, out, f"No root= parameter in {CMDLINE} found!\n")
-    for uuid in uuids:
-        out += f"Copying and configuring kernels on /dev/disk/by-uuid/{uuid}\n"
-        out += "".join(f"\tCopying kernel and creating boot-entry for {release}\n" for release in _kernels(host))
-    _write_entries(host, cmdline)
-    return Answer(0, out)
-
-
-def _write_entries(host: Machinery, cmdline: str) -> None:
-    for release in _kernels(host):
-        path = f"/EFI/proxmox/{release}"
-        host.root.write(
-            f"{ENTRIES}/proxmox-{release}.conf",
-            f"title    Proxmox Virtual Environment\nversion  {release}\noptions  {cmdline}\n"
-            f"linux    {path}/vmlinuz-{release}\ninitrd   {path}/initrd.img-{release}\n",
-        )
+    done = esp.refresh(host.root.root)
+    return Answer(done.rc, done.stdout, done.stderr)
 
 
 def efibootmgr(host: Machinery, argv: tuple[str, ...], stdin: bytes) -> Answer:  # noqa: ARG001 - one signature

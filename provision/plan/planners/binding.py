@@ -1,8 +1,9 @@
-"""vfio-pci from boot on, device by device.
+"""vfio-pci from boot on, device by device or by model.
 
-Each device gets a rule with its address and its ids; only where every NVIDIA GPU of the host goes to a guest
-are host drivers kept away as well.  A device that another driver holds now needs a reboot: taking it away from
-a running driver can hang.  One without a driver needs none, since Proxmox binds it when the guest starts.
+Each device gets a rule with its address and its ids, or vfio-pci gets the ids where every card of a model goes to
+guests; only where no NVIDIA device stays with the host are host drivers kept away as well.  A device that another
+driver holds now needs a reboot: taking it away from a running driver can hang.  One without a driver needs none,
+since Proxmox binds it when the guest starts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,13 @@ from typing import Any, Literal
 
 from provision.evidence import Unknown
 from provision.pci.model import PciFunction
+from provision.plan.binding_rules import (
+    HOST_DRIVERS,
+    ids_by_model,
+    is_without_host_use,
+    must_stay_powered,
+    rival_claims,
+)
 from provision.plan.context import Context, Notes, Outcome
 from provision.plan.model import ActionRun, Change
 from provision.plan.planners.file_change import file_change, present_text
@@ -28,31 +36,43 @@ _COMPANION_DRIVERS = {0x0403: "snd_hda_intel", 0x0C03: "xhci_pci"}
 def plan_binding(context: Context) -> Outcome:
     """Return the files that bind the guests' devices to vfio-pci at boot, or remove them where none is wished."""
     notes = Notes()
-    per_device = context.policies.binding == "per-device" and bool(context.bound)
-    wanted = _contents(context) if per_device else dict.fromkeys(FILES)
-    reboot = _needs_reboot(context) if per_device else ()
+    at_boot = context.policies.binding != "none" and bool(context.bound)
+    wanted = _contents(context) if at_boot else dict.fromkeys(FILES)
+    reboot = _needs_reboot(context) if at_boot else ()
     for path, content in wanted.items():
         if present_text(context, path) != content:
             notes.changes.append(_file(context, path, content, needs_reboot=bool(reboot)))
     notes.changes += _actions(tuple(change.id for change in notes.changes))
-    _explain(context, notes, reboot, per_device=per_device)
+    _explain(context, notes, reboot, at_boot=at_boot)
     return notes.outcome()
 
 
 def _contents(context: Context) -> dict[str, str | None]:
-    is_whole = {g.bdf for g in context.model.gpus()} <= {f.bdf for f in context.bound}
+    by_model = context.policies.binding == "model"
+    rows = [_row(f) for f in context.bound]
+    return {
+        UDEV_FILE: None if by_model else context.render("host/vfio-udev.rules.j2", {"functions": rows}),
+        MODULES_FILE: context.render("host/vfio-modules.conf.j2", {"modules": MODULES}),
+        MODPROBE_FILE: _modprobe(context, by_model=by_model),
+    }
+
+
+def _modprobe(context: Context, *, by_model: bool) -> str | None:
+    """What the modules are told; ``None`` where the host keeps an NVIDIA device and nothing is bound by model."""
+    ids = ids_by_model(context.name, context.model, context.bound) if by_model else ()
+    is_whole = is_without_host_use(context.model, context.bound)
+    if not (ids or is_whole):
+        return None
     after_vfio = sorted(
         {_COMPANION_DRIVERS[f.class_code >> 8] for f in context.bound if f.class_code >> 8 in _COMPANION_DRIVERS}
     )
-    return {
-        UDEV_FILE: context.render("host/vfio-udev.rules.j2", {"functions": [_row(f) for f in context.bound]}),
-        MODULES_FILE: context.render("host/vfio-modules.conf.j2", {"modules": MODULES}),
-        MODPROBE_FILE: context.render(
-            "host/vfio-modprobe.conf.j2", {"blacklist": GPU_DRIVERS, "after_vfio": after_vfio}
-        )
-        if is_whole
-        else None,
+    values = {
+        "ids": ids,
+        "disable_idle_d3": any(must_stay_powered(f) for f in context.bound),
+        "blacklist": GPU_DRIVERS if is_whole else (),
+        "after_vfio": [*after_vfio, *(() if is_whole else sorted(HOST_DRIVERS))],
     }
+    return context.render("host/vfio-modprobe.conf.j2", values)
 
 
 def _row(function: PciFunction) -> dict[str, Any]:
@@ -64,6 +84,7 @@ def _row(function: PciFunction) -> dict[str, Any]:
         "device": f"{function.device:04x}",
         "subsystem_vendor": f"{vendor:04x}" if is_known else None,
         "subsystem_device": f"{device:04x}" if is_known else None,
+        "stays_powered": must_stay_powered(function),
     }
 
 
@@ -83,13 +104,15 @@ def _file(context: Context, path: str, content: str | None, *, needs_reboot: boo
     titles = {
         UDEV_FILE: f"Bind {len(context.bound)} devices to vfio-pci at boot ({path})",
         MODULES_FILE: f"Load the vfio modules at boot ({path})",
-        MODPROBE_FILE: f"Keep host drivers off NVIDIA GPUs ({path})",
+        MODPROBE_FILE: f"Tell vfio-pci its cards and keep host drivers off them ({path})"
+        if context.policies.binding == "model"
+        else f"Keep host drivers off NVIDIA GPUs ({path})",
     }
     reasons = {
         UDEV_FILE: "policies.binding is per-device: no host driver touches a device that belongs to a guest; the rule "
         "names address and ids, so that another card at that address stays with the host",
         MODULES_FILE: "vfio-pci must be there before the rule can take effect",
-        MODPROBE_FILE: "every NVIDIA GPU of this host goes to guests",
+        MODPROBE_FILE: _modprobe_reason(context),
     }
     gone = content is None
     return file_change(
@@ -101,6 +124,20 @@ def _file(context: Context, path: str, content: str | None, *, needs_reboot: boo
         reason="not wanted any more" if gone else reasons[path],
         needs_reboot=needs_reboot and not gone,
     )
+
+
+def _modprobe_reason(context: Context) -> str:
+    reasons = []
+    if context.policies.binding == "model":
+        reasons.append("policies.binding is model, and every card of these models goes to guests")
+    if is_without_host_use(context.model, context.bound):
+        reasons.append("every NVIDIA GPU of this host goes to guests")
+    if any(must_stay_powered(f) for f in context.bound):
+        reasons.append(
+            "cards of this generation are reported to stay in D3 or to fail a reset after it: disable_idle_d3 keeps "
+            "them awake while no guest has them, d3cold_allowed keeps their power on"
+        )
+    return "\n".join(reasons)
 
 
 def _actions(ids: tuple[str, ...]) -> list[Change]:
@@ -131,9 +168,10 @@ def _action(
     )
 
 
-def _explain(context: Context, notes: Notes, reboot: tuple[str, ...], *, per_device: bool) -> None:
+def _explain(context: Context, notes: Notes, reboot: tuple[str, ...], *, at_boot: bool) -> None:
     _warn_of_display(context, notes)
-    if not per_device:
+    notes.warnings += rival_claims(context.model, context.bound) if context.bound else ()
+    if not at_boot:
         if context.bound and not notes.changes:
             notes.keep("driver binding", "policies.binding is none: Proxmox binds the devices when the guest starts")
         return
@@ -159,8 +197,17 @@ def _explain(context: Context, notes: Notes, reboot: tuple[str, ...], *, per_dev
 
 def _warn_of_display(context: Context, notes: Notes) -> None:
     display = context.model.console.boot_vga
-    if isinstance(display, str) and any(f.bdf == display for f in context.bound):
+    if not (isinstance(display, str) and any(f.bdf == display for f in context.bound)):
+        return
+    boot = context.boot
+    if any("sysfb_init" in token for token in (*(t.token for t in boot.added), *str(boot.configured).split())):
         notes.warnings.append(
-            f"{display} is the display that firmware draws on: the host's screen goes dark when the guest starts. "
-            'If the start fails with "can\'t reserve", add initcall_blacklist=sysfb_init to the kernel command line'
+            f"{display} is the display that firmware draws on: with initcall_blacklist=sysfb_init the host's screen "
+            "goes dark at the boot, before the login"
         )
+        return
+    notes.warnings.append(
+        f"{display} is the display that firmware draws on: the host's screen goes dark when the guest starts. "
+        'If the start fails with "can\'t reserve", say with policies.console how you reach the host without it: '
+        "the plan then adds initcall_blacklist=sysfb_init"
+    )

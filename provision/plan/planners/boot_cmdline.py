@@ -34,6 +34,7 @@ def plan_boot_cmdline(context: Context) -> Outcome:
         notes.changes.append(_edit(context, path))
     notes.changes.append(_action(context, tuple(change.id for change in notes.changes)))
     notes.warnings += _others(context)
+    notes.warnings += [f"Boot set-up: {note}" for note in context.model.boot.notes]
     return notes.outcome()
 
 
@@ -55,7 +56,7 @@ def _edit(context: Context, path: str) -> Change:
     content = boot.files[path]
     before = context.model.files[path].content if path in context.model.files else None
     had, has = _tokens(path, before if isinstance(before, str) else ""), _tokens(path, content or "")
-    gone = [t for t in boot.removed if had.has(t.token) and not has.has(t.token)]
+    gone = [t for t in boot.removed if _count(had, t.token) > _count(has, t.token)]
     new = [t for t in boot.added if has.has(t.token)]
     return file_change(
         context,
@@ -74,6 +75,10 @@ def _tokens(path: str, text: str) -> Cmdline:
         return KernelCmdlineFile.parse(text).cmdline
     line = GrubDefaults({path: text}).cmdline()
     return Cmdline() if isinstance(line, Unknown) else line
+
+
+def _count(line: Cmdline, token: str) -> int:
+    return sum(t.raw == token for t in line.kernel)
 
 
 def _title(path: str, new: list[TokenEdit], gone: list[TokenEdit]) -> str:
@@ -103,12 +108,18 @@ def _action(context: Context, after: tuple[str, ...]) -> Change:
         title=f"Run {_SHOWN[name]}",
         operation=ActionRun(name="update-grub" if name == "update-grub" else "boot-refresh"),
         diff="",
-        reason=reason,
+        reason=f"{reason}\n{_evidence(context)}",
         privilege="root-shell",
         needs_reboot=True,
         undo=f"{_SHOWN[name]} again, after the files are as before",
         depends_on=after,
     )
+
+
+def _evidence(context: Context) -> str:
+    """Say which file counts, and how we know."""
+    boot = context.model.boot
+    return f"{boot.cmdline_file} counts on this host: {'; '.join(boot.evidence)}"
 
 
 def _others(context: Context) -> list[str]:

@@ -13,7 +13,10 @@ from provision.plan.model import Change, FileRemove, FileWrite
 
 def present_text(context: Context, path: str) -> str | None:
     """Return a file's text, ``None`` where it does not exist.  Raises CaptureError where it is not known."""
-    text = readable(context.model.files.get(path), path)
+    state, folders = context.model.files.get(path), context.model.folders
+    if state is None and not isinstance(folders, Unknown) and path.rsplit("/", 1)[0] in folders:
+        return None
+    text = readable(state, path)
     if isinstance(text, Unknown):
         raise CaptureError(
             f"Unable to plan for {context.name}: {text.unknown}", text.supply or "take a new capture as root"

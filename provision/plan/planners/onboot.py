@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from provision.plan.context import Context, Notes, Outcome, VmTarget
 from provision.plan.diffs import option_diff
-from provision.plan.model import Change, VmSet
+from provision.plan.model import Change, Phase, VmSet
 from provision.plan.planners.privilege import vm_privilege
 
 
@@ -26,6 +28,7 @@ def _change(context: Context, target: VmTarget, wanted: str) -> Change:
     vmid = target.vm.vmid
     before = {"onboot": target.vm.config.get("onboot")}
     earlier = next((c for c in context.earlier if c.id == f"vm.{vmid}"), None)
+    units = [c for c in context.earlier if c.id.startswith("mapping-unit.")] if wanted == "1" else []
     return Change(
         id=f"vm.{vmid}.onboot",
         title=f"{'Start' if wanted == '1' else 'Do not start'} VM {vmid} with the host",
@@ -33,7 +36,11 @@ def _change(context: Context, target: VmTarget, wanted: str) -> Change:
         diff=option_diff(before, {"onboot": wanted}),
         reason=f"policies.onboot is {context.policies.onboot}",
         privilege=vm_privilege(vmid, {"onboot": wanted}, before),
-        phase=earlier.phase if earlier else "before-reboot",
+        phase=_last_phase([*([earlier] if earlier else []), *units]),
         undo=f"onboot of VM {vmid} as before",
-        depends_on=(earlier.id,) if earlier else (),
+        depends_on=(*((earlier.id,) if earlier else ()), *(unit.id for unit in units)),
     )
+
+
+def _last_phase(needs: Sequence[Change]) -> Phase:
+    return "after-reboot" if any(change.phase == "after-reboot" for change in needs) else "before-reboot"

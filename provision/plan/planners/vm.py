@@ -8,6 +8,7 @@ from provision.plan.context import Context, Notes, Outcome, VmTarget
 from provision.plan.diffs import option_diff
 from provision.plan.model import Change, Phase, VmSet
 from provision.plan.planners.privilege import vm_privilege
+from provision.plan.planners.vm_command import command_change
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.planners.vm_numa import plan_hugepages_alone, plan_numa
 from provision.plan.planners.vm_p2p import plan_p2p
@@ -58,6 +59,7 @@ def _change(draft: Draft) -> Change:
             before=before,
         ),
         diff=option_diff(before, after),
+        command_diff=command_change(draft),
         reason="\n".join(dict.fromkeys(draft.reasons)),
         privilege=vm_privilege(draft.vmid, after, before),
         phase=phase,

@@ -107,7 +107,7 @@ def hugepage_tokens(model: HostModel, vms: tuple[VmTarget, ...], policies: Polic
             return nodes if isinstance(nodes, Unknown) else layout  # type: ignore[return-value]
         for node in nodes:
             pages[node] = pages.get(node, 0) + layout[1] // GIB
-    too_many = _too_many(model, sum(pages.values()))
+    too_many = _too_many(model, pages)
     if too_many is not None:
         return too_many
     text = ",".join(f"{node}:{count}" for node, count in sorted(pages.items()))
@@ -115,13 +115,15 @@ def hugepage_tokens(model: HostModel, vms: tuple[VmTarget, ...], policies: Polic
     return tuple(TokenEdit(t, reason) for t in ("default_hugepagesz=1G", "hugepagesz=1G", f"hugepages={text}"))
 
 
-def _too_many(model: HostModel, pages: int) -> Unknown | None:
-    memory = model.kernel.memory_bytes
+def _too_many(model: HostModel, pages: dict[int, int]) -> Unknown | None:
+    """Return why the pages do not fit: each node must keep a tenth of its memory for the host."""
+    memory = model.kernel.numa_memory
     if isinstance(memory, Unknown):
-        return Unknown(unknown=f"the host's memory is {memory}", supply=memory.supply)
-    if pages * 2**30 > memory * 9 // 10:
-        return Unknown(
-            unknown=f"{pages} GiB of huge pages would leave the host less than a tenth of its memory",
-            supply="give the VMs less memory",
-        )
+        return Unknown(unknown=f"the memory of each NUMA node is {memory}", supply=memory.supply)
+    for node, count in sorted(pages.items()):
+        if count * 2**30 > memory.get(node, 0) * 9 // 10:
+            return Unknown(
+                unknown=f"{count} GiB of huge pages would leave the host less than a tenth of its memory on node {node}",
+                supply="give the VMs less memory",
+            )
     return None

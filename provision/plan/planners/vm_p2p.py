@@ -14,17 +14,20 @@ from provision.pci.model_names import is_geforce, model_name
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.render import one_line
 from provision.pve.args import Args
+from provision.pve.args_words import ArgsReading
 
 _CLIQUE = re.compile(r"device\.hostpci(\d+)(?:\.\d+)?\.x-nv-gpudirect-clique=\d+")
+_GLOBAL = re.compile(r"vfio-pci\.x-nv-gpudirect-clique=.*")
 _LARGEST = 15
 
 
 def plan_p2p(draft: Draft) -> None:
     """Want exactly the cliques that the policy gives; others go, a clique on a missing slot stops QEMU."""
-    wanted = _cliques(draft) if draft.context.policies.p2p == "prove" else {}
+    wanted = _wanted(draft) if draft.context.policies.p2p == "prove" else {}
     args = draft.args()
     if args is None:
         return
+    args = _without_globals(draft, args)
     words = {_words(draft, index, clique): index for index, clique in wanted.items()}
     new = args
     for old in _present(args):
@@ -35,6 +38,43 @@ def plan_p2p(draft: Draft) -> None:
         if pair not in there:
             new = new.add(*pair)
     draft.set_args(new, _reason(wanted))
+
+
+def _wanted(draft: Draft) -> dict[int, int]:
+    """Return the clique of each slot, none where the VM as a whole may not have any."""
+    obstacle = _obstacle(draft)
+    if obstacle is None:
+        return _cliques(draft)
+    draft.keep("P2P", f"no clique: {obstacle}")
+    draft.warn(f"policies.p2p is prove, but no clique is given: {obstacle}")
+    return {}
+
+
+def _obstacle(draft: Draft) -> str | None:
+    """Return what keeps a grant from being kept or seen, whatever the GPUs are."""
+    if "viommu=" in (draft.get("machine") or ""):
+        return "with a virtual IOMMU a GPU reaches another only where the guest maps it; remove viommu from machine"
+    if (draft.get("cpu") or "").removeprefix("cputype=").startswith("custom-"):
+        return "a custom CPU model may hide the hypervisor, and then the guest's driver ignores the grant"
+    for slot in draft.target.vm.hostpci:
+        if "mdev" in slot.options and slot.index in {s.index for s in draft.target.slots}:
+            return f"hostpci{slot.index} is a virtual GPU, which has no P2P over PCI Express"
+    shares = [s.index for s in draft.target.slots if [t.mapping for t in draft.target.slots].count(s.mapping) > 1]
+    if shares:
+        return "slots share a mapping: which GPU is in which slot is not known"
+    return None
+
+
+def _without_globals(draft: Draft, args: Args) -> Args:
+    """Remove the grant to every passed-through device: QEMU does not start where one of them is no NVIDIA GPU."""
+    new = args
+    for value in ArgsReading.of(args).values_of("global"):
+        if _GLOBAL.fullmatch(value):
+            new = new.remove("-global", value)
+    draft.set_args(
+        new, "args: -global vfio-pci.x-nv-gpudirect-clique goes: it reaches every device, not the GPUs alone"
+    )
+    return new
 
 
 def _reason(wanted: Mapping[int, int]) -> str:
@@ -53,7 +93,7 @@ def _cliques(draft: Draft) -> dict[int, int]:
     found: dict[int, int] = {}
     number = 0
     for ids, indices in sorted(models.items()):
-        refusal = _refusal(ids, len(indices))
+        refusal = _refusal(ids, len(indices)) or _virtual(draft, indices)
         if refusal or number > _LARGEST:
             draft.keep(f"P2P of {model_name(ids) or ids}", refusal or "a VM has 16 cliques at most")
             continue
@@ -69,6 +109,12 @@ def _refusal(ids: str, count: int) -> str:
     if geforce is None:
         return f"pvectl does not know {ids}, and a GeForce must never get a clique: its grant loses data"
     return "a GeForce never gets a clique: its grant loses data" if geforce else ""
+
+
+def _virtual(draft: Draft, indices: list[int]) -> str:
+    bdfs = {slot.bdf for slot in draft.target.slots if slot.index in indices}
+    virtual = [gpu.bdf for gpu in draft.target.gpus if gpu.bdf in bdfs and gpu.physfn is not None]
+    return f"{virtual[0]} is or may be a virtual function, which has no P2P" if virtual else ""
 
 
 def _present(args: Args) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,7 @@ import re
 from provision.evidence import Unknown
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.render import one_line
+from provision.pve.args_words import ArgsReading
 from provision.pve.property_string import PropertyString, PropertyStringError
 
 QEMU_OF = {
@@ -21,6 +22,7 @@ QEMU_OF = {
 }
 """QEMU that each Proxmox VE release came with (its release notes): newer machine types are not in it."""
 
+_HIDES = re.compile(r"kvm=off|-kvm|hv_vendor_id=.*|hv-vendor-id=.*|-hypervisor|hypervisor=off")
 _DISK = re.compile(r"(?:scsi|virtio|sata|ide)\d+")
 
 
@@ -29,6 +31,7 @@ def plan_platform(draft: Draft) -> None:
     _firmware(draft)
     _machine(draft)
     _cpu(draft)
+    warn_secure_boot(draft)
     if draft.target.gpus:
         draft.set(
             "balloon",
@@ -132,29 +135,47 @@ def _cpu(draft: Draft) -> None:
             "and the NVIDIA driver looks at the real CPU",
         )
         cpu = new
+    _folklore(draft, cpu)
+    _args_cpu(draft)
+
+
+def _folklore(draft: Draft, cpu: PropertyString) -> None:
+    """Remove what hides the hypervisor: since driver 465 it helps nothing, and it turns every P2P grant off."""
+    values = cpu.values
     if values.get("hidden") == "1":
+        cpu = cpu.remove("hidden")
         draft.set(
             "cpu",
-            cpu.remove("hidden").render(),
+            cpu.render(),
             "cpu: hidden=1 goes: NVIDIA's driver needs no hiding since 465, and it turns every P2P grant off",
         )
-    _kvm_off(draft)
+    if "hv-vendor-id" in values:
+        draft.set(
+            "cpu",
+            cpu.remove("hv-vendor-id").render(),
+            "cpu: hv-vendor-id goes: it fooled a check that NVIDIA's driver no longer makes since 465",
+        )
 
 
 def _is_option(part: str) -> bool:
     return "=" in part and not part.startswith("cputype=")
 
 
-def _kvm_off(draft: Draft) -> None:
-    """Remove ``-cpu ...,kvm=off`` from args: it hides the hypervisor and overrides ``cpu``."""
+def _args_cpu(draft: Draft) -> None:
+    """Remove a ``-cpu`` from args that hides the hypervisor: it replaces ``cpu`` as a whole."""
     args = draft.args()
     if args is None:
         return
-    values = args.values
-    for at, word in enumerate(values[:-1]):
-        if word == "-cpu" and "kvm=off" in values[at + 1].split(","):
-            draft.set_args(
-                args.remove(word, values[at + 1]),
-                "args: -cpu with kvm=off goes: it overrides cpu and hides the hypervisor",
-            )
-            return
+    for value in ArgsReading.of(args).values_of("cpu"):
+        hiding = [part for part in value.split(",") if _HIDES.fullmatch(part)]
+        if hiding:
+            args = args.remove("-cpu", value)
+            draft.set_args(args, f"args: -cpu with {', '.join(hiding)} goes: it replaces cpu and hides the hypervisor")
+        elif value.split(",")[0] != "host":
+            draft.warn(f"args holds -cpu {value}, which replaces cpu: host; remove it")
+
+
+def warn_secure_boot(draft: Draft) -> None:
+    """Say that keys in the EFI variables turn Secure Boot on: a guest then refuses modules that nobody signed."""
+    if "pre-enrolled-keys=1" in (draft.target.vm.config.get("efidisk0") or "").split(","):
+        draft.warn("efidisk0 has pre-enrolled keys: with Secure Boot the guest loads NVIDIA's modules only if signed")

@@ -11,6 +11,7 @@ from provision.pci.model import Bar
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.render import one_line
 from provision.pve.args import Args
+from provision.pve.property_string import PropertyString
 from provision.pve.window import MAX_KNOB_MIB, fits, needed_bytes, window_bytes
 
 _MIB = 2**20
@@ -31,10 +32,25 @@ def plan_window(draft: Draft) -> None:
     verdict = fits(needed, window)
     if isinstance(window, Unknown):
         draft.keep("MMIO window", f"not checked: {window}")
+    elif verdict == "no" and _without_bits(draft, needed):
+        draft.keep("MMIO window", f"the GPUs need {_size(needed)}; all address bits of the host's CPU make room for it")
     elif verdict == "yes":
         draft.keep("MMIO window", f"the GPUs need {_size(needed)}, OVMF makes room for {_size(window)}; nothing to set")
     else:
         _widen(draft, needed, window)
+
+
+def _without_bits(draft: Draft, needed: int) -> bool:
+    """Take limits of the address bits away from ``cpu`` where the host's own are enough."""
+    cpu = PropertyString.parse(draft.get("cpu") or "", "cputype")
+    kernel = draft.context.model.kernel
+    free = cpu.remove("phys-bits").remove("guest-phys-bits")
+    if free.render() == cpu.render():
+        return False
+    if fits(needed, window_bytes(free.render(), kernel.phys_bits, kernel.cpu_vendor, draft.get("args"))) != "yes":
+        return False
+    draft.set("cpu", free.render(), "cpu: phys-bits goes: it leaves too little address space for the GPUs' memory")
+    return True
 
 
 def _bars(draft: Draft) -> Maybe[list[tuple[Bar, ...]]]:

@@ -91,7 +91,7 @@ def test_is_silent_where_the_tool_takes_the_running_line_over(build):
         ({"grub": GONE}, "/etc/default/grub: denied"),
         ({"grub": None}, "/etc/default/grub does not exist"),
         ({"boot": BootLoader(kind="unknown", cmdline_file=GONE, evidence=())}, "which file holds"),
-        ({"boot": SYSTEMD}, "/etc/kernel/cmdline was not captured"),
+        ({"boot": SYSTEMD, "files": {"/etc/kernel/cmdline": GONE}}, "/etc/kernel/cmdline: denied"),
         ({"grub": 'GRUB_CMDLINE_LINUX_DEFAULT="$(cat /x)"\n'}, "needs a shell"),
     ],
 )

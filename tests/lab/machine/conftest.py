@@ -19,7 +19,7 @@ from provision.remote import bootstrap
 from provision.remote.channel import SocketChannel
 from provision.remote.client import AgentSession, Peer
 
-MACHINES = ("desktop-single-gpu", "epyc-8x-rtxpro6000", "workstation-shared-nic")
+MACHINES = ("desktop-single-gpu", "epyc-8x-rtxpro6000", "switch-4x4", "workstation-shared-nic")
 
 
 class Built:

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from provision.lab.capabilities import MSIX_PENDING, MSIX_TABLE, MSIX_VECTORS, PASID_WIDTH
 from provision.lab.config_space import build
 from provision.lab.layout import lay_out
 from provision.lab.machine import load_machine, machine_names
@@ -52,7 +53,46 @@ def test_round_trip(placed):
         assert space.memory_window == placed.memory
     if part.link is not None:
         assert (space.link.max_gen, space.link.max_width) == (part.link.gen, part.link.width)
-        assert (space.link.current_gen, space.link.current_width) == (1, part.link.width)
+        assert (space.link.current_gen, space.link.current_width) == (1, function.link_width or part.link.width)
+        assert space.link_control.has_common_clock
+        assert not space.link_control.is_disabled
+    else:
+        assert space.link_control is None
+    _assert_further_capabilities(space, part)
+
+
+def _assert_further_capabilities(space, part):
+    """What the part lists is decoded where it stands; what it does not list is absent."""
+    for name in ("ats", "pasid", "aer"):
+        state = getattr(space, name)
+        assert (state.offset if state else None) == part.ext.get(name), name
+    assert (space.msix.offset if space.msix else None) == part.caps.get("msix")
+    if space.ats:
+        assert (space.ats.is_enabled, space.ats.queue_depth, space.ats.is_page_aligned) == (False, 32, True)
+    if space.pasid:
+        assert (space.pasid.is_enabled, space.pasid.width) == (False, PASID_WIDTH)
+    if space.aer:
+        assert (space.aer.uncorrectable, space.aer.correctable) == (0, 0)
+        assert space.aer.fatal
+    if space.msix:
+        assert (space.msix.vectors, space.msix.is_enabled, space.msix.is_masked) == (MSIX_VECTORS, True, False)
+        assert (space.msix.table_bar, space.msix.table_offset) == (0, MSIX_TABLE)
+        assert (space.msix.pending_bar, space.msix.pending_offset) == (0, MSIX_PENDING)
+
+
+def test_switch_has_every_capability():
+    """So that the round trip above is a test of each."""
+    layout = LAYOUTS["switch-4x4"]
+    nic = decode(build(layout.by_id("fabric0"), multifunction=False))
+    assert all((nic.ats, nic.pasid, nic.aer, nic.msix, nic.link_control))
+
+
+def test_downstream_ports_have_acs_and_upstream_ports_none():
+    ports = [p for p in LAYOUTS["switch-4x4"].functions if p.part.ids == (0x1000, 0xC030)]
+    states = {p.part.port: decode(build(p, multifunction=False, acs_control=0x1D)).acs for p in ports}
+    assert states["upstream-port"] is None
+    assert (states["downstream-port"].capability, states["downstream-port"].control) == (0x5F, 0x1D)
+    assert len(ports) == 14
 
 
 def test_registers_of_the_gpu():
@@ -109,9 +149,12 @@ def test_capability_of_a_board_of_its_own():
 
 @pytest.mark.parametrize("count", [0, 1, 3, 8, 16])
 def test_windows_hold_what_stands_below(count):
-    layout = lay_out(with_gpus(load_machine("epyc-8x-rtxpro6000"), count))
-    assert layout.full == ()
-    _assert_laid_out(layout)
+    for name in ("epyc-8x-rtxpro6000", "switch-4x4"):
+        machine = with_gpus(load_machine(name), count)
+        layout = lay_out(machine)
+        assert layout.full == ()
+        assert len(machine.gpus) == count
+        _assert_laid_out(layout)
 
 
 @pytest.mark.parametrize("name", machine_names())
@@ -141,8 +184,9 @@ def _assert_laid_out(layout):
 def test_lspci_reads_our_bytes(tmp_path):
     layout = LAYOUTS["epyc-8x-rtxpro6000"]
     gpu, port = layout.by_id("gpu2"), layout.at("0000:40:01.1")
+    nic = LAYOUTS["switch-4x4"].by_id("fabric1")
     dump = tmp_path / "dump"
-    dump.write_text(_hexdump(gpu, 0) + _hexdump(port, 0x1D))
+    dump.write_text(_hexdump(gpu, 0) + _hexdump(port, 0x1D) + _hexdump(nic, 0))
     said = subprocess.run(
         ["lspci", "-F", str(dump), "-vvv", "-nn"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
@@ -153,6 +197,10 @@ def test_lspci_reads_our_bytes(tmp_path):
     assert "ACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-" in said
     assert "Total VFs: 48" in said
     assert "FLReset+" in said
+    assert "ATSCap:\tInvalidate Queue Depth: 00" in said
+    assert "PASIDCap: Exec- Priv-, Max PASID Width: 14" in said
+    assert "MSI-X: Enable+ Count=9 Masked-" in said
+    assert "CommClk+" in said
     assert "<chain looped>" not in said
 
 

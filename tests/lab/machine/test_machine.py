@@ -21,7 +21,7 @@ def epyc():
 
 
 def test_shipped_machines():
-    assert machine_names() == ("desktop-single-gpu", EPYC, "workstation-shared-nic")
+    assert machine_names() == ("desktop-single-gpu", EPYC, "switch-4x4", "workstation-shared-nic")
     for name in machine_names():
         assert load_machine(name).name == name
 

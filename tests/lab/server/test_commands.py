@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.lab import commands
+from provision.lab import commands, esp
 from provision.lab.commands.answer import Answer
 from provision.lab.commands.shell_words import ShellSyntaxError, source
 from provision.lab.commands.systemd import wanted_at_boot
@@ -90,6 +90,18 @@ def test_proxmox_boot_tool_without_its_file(shared_lab: RunningLab) -> None:
     assert (done.rc, done.err) == (2, "E: /etc/kernel/proxmox-boot-uuids does not exist.\n")
     assert run(shared_lab, "proxmox-boot-tool", "status", "--quiet") == Answer(2)
     assert run(shared_lab, "proxmox-boot-tool", "bogus").rc == 1
+
+
+def test_a_refresh_is_what_the_next_boot_reads() -> None:
+    with running("desktop-single-gpu") as lab:
+        (lab.root / "etc/kernel/cmdline").write_text("root=ZFS=rpool/ROOT/pve-1 boot=zfs quiet iommu=pt\n")
+        assert run(lab, "proxmox-boot-tool", "refresh").rc == 0
+        booted = esp.booted_cmdline(lab.root)
+        assert booted is not None
+        assert booted[1].endswith("boot=zfs quiet iommu=pt")
+        (lab.root / "etc/kernel/cmdline").write_text("quiet\n")
+        done = run(lab, "proxmox-boot-tool", "refresh")
+        assert (done.rc, done.err) == (1, "No root= parameter in /etc/kernel/cmdline found!\n")
 
 
 def test_units_are_enabled_started_and_come_back_at_boot(lab: RunningLab) -> None:

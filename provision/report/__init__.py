@@ -1,0 +1,1 @@
+"""Pictures of a host: SVG and one self-contained HTML page."""
