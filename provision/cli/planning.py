@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.cli.context import Site
-from provision.errors import PvectlError
+from provision.errors import InventoryError, PvectlError
 from provision.evidence import known
 
 if TYPE_CHECKING:
     from provision.host.model import HostModel
+    from provision.inventory.models import Host, VmWish
     from provision.pci.model import Identity
     from provision.plan.model import Plan
     from provision.remote.session import Session
@@ -32,13 +33,46 @@ def plan_for(
     return make_plan(
         site.name,
         model,
-        site.wish,
+        with_keys(site.wish),
         site.policies,
         identities=recorded_identities(model),
         version=__version__,
         accept_lost_text=accept_lost_text,
         commands=commands,
     )
+
+
+def with_keys(host: Host) -> Host:
+    """Return the wish with the public keys of each ``ssh_keys_file`` read.  Raises InventoryError."""
+    found = {vmid: _wish_with_keys(vmid, wish) for vmid, wish in host.vms.items()}
+    return host.model_copy(update={"vms": found})
+
+
+def _wish_with_keys(vmid: int, wish: VmWish) -> VmWish:
+    cloud = wish.create.cloud_init if wish.create is not None else None
+    if wish.create is None or cloud is None or cloud.ssh_keys_file is None:
+        return wish
+    keys = (*cloud.ssh_keys, *_public_keys(vmid, Path(cloud.ssh_keys_file)))
+    new = wish.create.model_copy(update={"cloud_init": cloud.model_copy(update={"ssh_keys": keys})})
+    return wish.model_copy(update={"create": new})
+
+
+def _public_keys(vmid: int, path: Path) -> tuple[str, ...]:
+    from provision.inventory.models import PUBLIC_KEY
+
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InventoryError(
+            f"Unable to read the keys for VM {vmid} from {path}: {error}",
+            "name a file with public keys in ssh_keys_file",
+        ) from error
+    keys = tuple(line for line in lines if line and not line.startswith("#"))
+    if not keys or not all(PUBLIC_KEY.fullmatch(key) for key in keys):
+        raise InventoryError(
+            f"Unable to use {path} for VM {vmid}: it is no file of public keys", "name the .pub file in ssh_keys_file"
+        )
+    return keys
 
 
 def plan_now(site: Site, *, accept_lost_text: bool = False) -> Plan:

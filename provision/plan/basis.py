@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from provision.evidence import known
 from provision.host.model import HostModel
 from provision.plan.digests import ABSENT, mapping_digest, vm_digest
-from provision.plan.model import Basis, Change, FileRemove, FileWrite, MappingDelete, MappingPut, VmSet
+from provision.plan.model import Basis, Change, FileRemove, FileWrite, MappingDelete, MappingPut, VmCreate, VmSet
 
 
 def make_basis(model: HostModel, node: str, changes: Iterable[Change], read: Iterable[str]) -> Basis:
@@ -32,7 +32,7 @@ def objects_of(change: Change) -> tuple[str, ...]:
         return (operation.path,)
     if isinstance(operation, (MappingPut, MappingDelete)):
         return (f"mapping/{operation.id}",)
-    if isinstance(operation, VmSet):
+    if isinstance(operation, (VmSet, VmCreate)):
         return (f"vm/{operation.vmid}",)
     return ()
 
@@ -44,8 +44,10 @@ def digest_of(model: HostModel, name: str) -> str:
         found = next((m for m in mappings if m.id == name.removeprefix("mapping/")), None)
         return mapping_digest(tuple(e.raw for e in found.entries) if found else None)
     if name.startswith("vm/"):
-        vms = known(model.proxmox.vms, ())
-        vm = next((v for v in vms if str(v.vmid) == name.removeprefix("vm/")), None)
+        vms = known(model.proxmox.vms, None)
+        vm = next((v for v in vms or () if str(v.vmid) == name.removeprefix("vm/")), None)
+        if vms is not None and vm is None:
+            return ABSENT
         return vm_digest(vm.config_text) if vm is not None and isinstance(vm.config_text, str) else ""
     state = model.files.get(name)
     if state is None or state.content is None:

@@ -25,6 +25,7 @@ from provision.plan.lost_text import refuse_lost_text
 from provision.plan.mapping_work import MappingWork
 from provision.plan.model import Change, GpuRow, Plan, VmSet
 from provision.plan.planners import PLANNERS
+from provision.plan.planners.vm_create import new_vm
 from provision.plan.planners.vm_numa import hugepage_tokens
 from provision.plan.render import Render, shipped_templates
 
@@ -137,11 +138,18 @@ class _Maker:
                 work.wanted[name] = tuple(gpu.bdf for gpu in gpus)
 
     def _target(self, vmid: int, wish: VmWish) -> VmTarget:
-        vm = self._vm(vmid)
+        vm = self._new(vmid, wish) or self._vm(vmid)
         if isinstance(vm.config_text, Unknown):
             self._need(f"the configuration of VM {vmid}", vm.config_text)
         gpus = select_gpus(wish.gpus, self.model, subject=f"vms.{vmid}.gpus")
-        return VmTarget(vm, wish, tuple(sorted(gpus, key=lambda g: g.bdf)))
+        return VmTarget(vm, wish, tuple(sorted(gpus, key=lambda g: g.bdf)), is_new=vm.config_text == "")
+
+    def _new(self, vmid: int, wish: VmWish) -> Vm | None:
+        """Return a VM that is to be made, ``None`` where it is there."""
+        vms = self._need("the VMs", self.model.proxmox.vms)
+        if wish.create is None or any(vm.vmid == vmid for vm in vms):
+            return None
+        return new_vm(vmid, self._need("the node's name", self.model.proxmox.node), wish.create, self.render)
 
     def _vm(self, vmid: int) -> Vm:
         node = self._need("the node's name", self.model.proxmox.node)

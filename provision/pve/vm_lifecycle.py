@@ -50,9 +50,7 @@ class VmLifecycle:
     def vm_starts(self, vmid: int) -> int:
         """Return how often the node's task list saw this VM start."""
         params: Params = {"vmid": vm_id(vmid), "source": "all", "limit": _TASKS_READ}
-        rows = self._caller.call(
-            "get", f"/nodes/{self._node}/tasks", params, action=f"list the tasks of VM {vmid}"
-        )
+        rows = self._caller.call("get", f"/nodes/{self._node}/tasks", params, action=f"list the tasks of VM {vmid}")
         return sum(row.get("type") in ("qmstart", "hastart") for row in rows)
 
     @property

@@ -233,7 +233,7 @@ def test_only_what_surely_does_nothing_on_this_host_is_tidied(
 
 
 def test_a_word_that_stands_twice_stays_once(epyc: HostModel, with_file: WithFile) -> None:
-    text = 'GRUB_CMDLINE_LINUX="quiet nosmt"\n' + default("quiet nosmt console=tty0 console=ttyS0")
+    text = default("quiet nosmt console=tty0 console=ttyS0") + 'GRUB_CMDLINE_LINUX="quiet nosmt"\n'
     model = running(with_file(epyc, GRUB, text), "quiet nosmt quiet nosmt console=tty0 console=ttyS0")
     done = edit(model, iommu="pt", boot={"tidy": "with-changes"})
     assert done.configured == "quiet nosmt console=tty0 console=ttyS0 iommu=pt"

@@ -159,10 +159,10 @@ def bars(*sizes: int) -> tuple[Bar, ...]:
     ("gpus", "needed"),
     [
         ([], 0),
-        ([bars(128 * GIB, 32 << 20)] * 8, 2 * TIB),
-        ([bars(256 * GIB, 32 << 20)] * 16, 8 * TIB),
+        ([bars(128 * GIB, 32 << 20)] * 8, 7 * 256 * GIB + 128 * GIB + (32 << 20)),
+        ([bars(256 * GIB, 32 << 20)] * 16, 15 * 512 * GIB + 256 * GIB + (32 << 20)),
         ([bars(16 * GIB)] * 8, 128 * GIB),
-        ([bars(16 * GIB, 32 << 20)] * 4, 128 * GIB),
+        ([bars(16 * GIB, 32 << 20)] * 4, 112 * GIB + (32 << 20)),
         ([(Bar(index=0, start=0, size=16 << 20), Bar(index=6, start=0, size=GIB, is_64bit=True))], 0),
     ],
 )
@@ -185,7 +185,8 @@ def test_needed(gpus: list[tuple[Bar, ...]], needed: int) -> None:
         ("EPYC-Genoa", 52, "AuthenticAMD", None, 128 * GIB),
         ("EPYC-Genoa,phys-bits=host", 52, "AuthenticAMD", None, 8 * TIB),
         ("host,guest-phys-bits=42", 52, "AuthenticAMD", None, 512 * GIB),
-        ("kvm64", 52, "x", "-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=4194304", 4 * TIB),
+        ("host", 52, "x", "-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=4194304", 4 * TIB),
+        ("kvm64", 52, "x", "-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=4194304", 0),
         ("host", 52, "x", "-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=0", 8 * TIB),
         ("host", 52, "x", "-unclosed '", 8 * TIB),
     ],
@@ -201,5 +202,5 @@ def test_the_window_is_unknown_without_its_facts() -> None:
     assert window_bytes("x86-64-v2-AES", 52, dark) == dark
     assert isinstance(window_bytes("custom-mine", 52, "x"), Unknown)
     assert isinstance(window_bytes("host,host", 52, "x"), Unknown)
-    assert guest_cpu("host", 52, dark) == GuestCpu(bits=52, has_1g_pages=True, is_intel=False)
+    assert guest_cpu("host", 52, dark) == GuestCpu(bits=52, has_1g_pages=True, vendor=dark)
     assert (fits(1, dark), fits(2, 1), fits(1, 1)) == ("unknown", "no", "yes")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from provision.errors import GuestLocked
 from provision.evidence import Unknown
+from provision.inventory.models import VmCreateWish
 from provision.plan.context import Context, Notes, Outcome, VmTarget
 from provision.plan.diffs import option_diff
 from provision.plan.model import Change, Phase, VmSet
 from provision.plan.planners.privilege import vm_privilege
 from provision.plan.planners.vm_command import command_change
+from provision.plan.planners.vm_create import create_operation, create_privilege
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.planners.vm_numa import plan_hugepages_alone, plan_numa
 from provision.plan.planners.vm_p2p import plan_p2p
@@ -26,7 +30,9 @@ def plan_vm(context: Context) -> Outcome:
         draft = Draft(context, target, notes)
         for part in PARTS:
             part(draft)
-        if draft.changed:
+        if target.wish.create is not None and not target.is_new:
+            notes.keep(f"{draft.subject} create", "it exists: memory, CPUs, disk and network stay as they are")
+        if draft.changed or target.is_new:
             _refuse_locked(context, target)
             notes.changes.append(_change(draft))
         else:
@@ -46,9 +52,10 @@ def _refuse_locked(context: Context, target: VmTarget) -> None:
 
 
 def _change(draft: Draft) -> Change:
+    needs = _needs(draft)
+    if draft.target.is_new and draft.target.wish.create is not None:
+        return _creation(draft, draft.target.wish.create, needs)
     after, before = draft.changed, draft.before
-    needs = tuple(c for c in draft.context.earlier if c.id in {f"mapping.{s.mapping}" for s in draft.target.slots})
-    phase: Phase = "after-reboot" if any(c.phase == "after-reboot" for c in needs) else "before-reboot"
     return Change(
         id=f"vm.{draft.vmid}",
         title=f"Change {len(after)} options of VM {draft.vmid}" + _name(draft.target),
@@ -62,10 +69,34 @@ def _change(draft: Draft) -> Change:
         command_diff=command_change(draft),
         reason="\n".join(dict.fromkeys(draft.reasons)),
         privilege=vm_privilege(draft.vmid, after, before),
-        phase=phase,
+        phase=_phase(needs),
         undo=f"the old values of these options of VM {draft.vmid}",
         depends_on=tuple(c.id for c in needs),
     )
+
+
+def _creation(draft: Draft, wish: VmCreateWish, needs: Sequence[Change]) -> Change:
+    operation = create_operation(draft, wish)
+    return Change(
+        id=f"vm.{draft.vmid}",
+        title=f"Create VM {draft.vmid} ({wish.name})",
+        operation=operation,
+        diff=option_diff({}, dict(operation.set)),
+        command_diff=command_change(draft),
+        reason="\n".join(dict.fromkeys(["there is no VM with this id, and the inventory says create", *draft.reasons])),
+        privilege=create_privilege(operation, wish),
+        phase=_phase(needs),
+        undo=f"destroy VM {draft.vmid}, if this run made it and nobody else has started it since",
+        depends_on=tuple(c.id for c in needs),
+    )
+
+
+def _needs(draft: Draft) -> tuple[Change, ...]:
+    return tuple(c for c in draft.context.earlier if c.id in {f"mapping.{s.mapping}" for s in draft.target.slots})
+
+
+def _phase(needs: Sequence[Change]) -> Phase:
+    return "after-reboot" if any(c.phase == "after-reboot" for c in needs) else "before-reboot"
 
 
 def _name(target: VmTarget) -> str:

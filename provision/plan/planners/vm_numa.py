@@ -123,7 +123,7 @@ def _too_many(model: HostModel, pages: dict[int, int]) -> Unknown | None:
     for node, count in sorted(pages.items()):
         if count * 2**30 > memory.get(node, 0) * 9 // 10:
             return Unknown(
-                unknown=f"{count} GiB of huge pages would leave the host less than a tenth of its memory on node {node}",
+                unknown=f"{count} GiB of huge pages leave the host less than a tenth of its memory on node {node}",
                 supply="give the VMs less memory",
             )
     return None

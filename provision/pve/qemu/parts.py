@@ -30,8 +30,9 @@ class Option:
 
     @property
     def text(self) -> str:
-        shown = shlex.quote(self.value) if self.value else ""
-        return f"-{self.name} {shown}".rstrip() if self.name else shown
+        if not self.name:
+            return self.value
+        return f"-{self.name} {shlex.quote(self.value) if self.value else ''}".rstrip()
 
     @property
     def subject(self) -> tuple[str, str]:
