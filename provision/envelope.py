@@ -30,6 +30,7 @@ KINDS: Mapping[str, int] = {
     "error": 1,
     "summary": 1,
     "lab": 1,
+    "paths": 1,
     "moves": 1,
 }
 

@@ -15,7 +15,7 @@ from provision.apply.owner import this_process
 from provision.apply.records import DeadManTerms, Started, Step
 from provision.apply.steps import guests_of
 from provision.errors import PvectlError
-from provision.plan.model import Plan
+from provision.plan.model import Plan, VmCreate
 from provision.remote.session import Session
 
 
@@ -78,7 +78,8 @@ def begin(
 
 
 def _running(plan: Plan | None, link: Link) -> tuple[int, ...]:
-    return tuple(v for v in guests_of(plan) if link.pve.vm_status(v) == "running") if plan else ()
+    made = {c.operation.vmid for c in plan.changes if isinstance(c.operation, VmCreate)} if plan else set()
+    return tuple(v for v in guests_of(plan) if v not in made and link.pve.vm_status(v) == "running") if plan else ()
 
 
 def finished(existing: tuple[runs.Run, ...]) -> frozenset[str]:

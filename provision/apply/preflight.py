@@ -8,7 +8,17 @@ from collections.abc import Iterable
 from provision.apply.link import Link
 from provision.apply.objects import needs_stop
 from provision.errors import PrivilegeMissing, PvectlError, PveError, StalePlan
-from provision.plan.model import ActionRun, Change, FileRemove, FileWrite, MappingDelete, MappingPut, Plan, VmSet
+from provision.plan.model import (
+    ActionRun,
+    Change,
+    FileRemove,
+    FileWrite,
+    MappingDelete,
+    MappingPut,
+    Plan,
+    VmCreate,
+    VmSet,
+)
 
 SECRET_OPTIONS: frozenset[str] = frozenset({"cipassword", "sshkeys", "cicustom", "ciuser"})
 """VM options that are or point to credentials: no plan, journal or message may hold their values."""
@@ -49,6 +59,9 @@ def _problem(change: Change) -> str:
     op = change.operation
     if isinstance(op, (FileWrite, FileRemove)) and not any(p.fullmatch(op.path) for p in PATHS):
         return f"would write {op.path}, which is no file that pvectl writes"
+    if isinstance(op, VmCreate):
+        secret = sorted({"cipassword", "cicustom"} & set(op.set))
+        return f"holds the option {secret[0]} of VM {op.vmid}, which is a secret" if secret else ""
     if isinstance(op, VmSet):
         secret = sorted(SECRET_OPTIONS & {*op.set, *op.delete, *op.before})
         if secret:
@@ -95,7 +108,7 @@ def check_stopped(plan: Plan, link: Link) -> None:
 
 def check_quorum(plan: Plan, link: Link) -> None:
     """Raise PveError where /etc/pve is read-only."""
-    writes = any(isinstance(c.operation, (MappingPut, MappingDelete, VmSet)) for c in plan.changes)
+    writes = any(isinstance(c.operation, (MappingPut, MappingDelete, VmSet, VmCreate)) for c in plan.changes)
     if writes and not link.pve.quorate():
         raise PveError(
             f"Unable to change Proxmox' objects on {link.session.target}: without quorum /etc/pve is read-only",

@@ -117,7 +117,19 @@ class UnitSwitch(Frozen):
 
 
 StepOperation = Annotated[
-    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, VmCreate, VmDestroy, ActionRun, FileRestore, FolderRemove, UnitSwitch],
+    Union[
+        FileWrite,
+        FileRemove,
+        MappingPut,
+        MappingDelete,
+        VmSet,
+        VmCreate,
+        VmDestroy,
+        ActionRun,
+        FileRestore,
+        FolderRemove,
+        UnitSwitch,
+    ],
     Field(discriminator="op"),
 ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from provision.apply import actions, files, objects, units
+from provision.apply import actions, files, objects, units, vm_create
 from provision.apply.link import Link
 from provision.apply.outcome import ApplyOptions
 from provision.apply.records import (
@@ -19,10 +19,22 @@ from provision.apply.records import (
     Step,
     StepOperation,
     UnitSwitch,
+    VmDestroy,
     VmFacts,
 )
 from provision.errors import PvectlError
-from provision.plan.model import ActionRun, Change, FileRemove, FileWrite, MappingDelete, MappingPut, Phase, Plan, VmSet
+from provision.plan.model import (
+    ActionRun,
+    Change,
+    FileRemove,
+    FileWrite,
+    MappingDelete,
+    MappingPut,
+    Phase,
+    Plan,
+    VmCreate,
+    VmSet,
+)
 
 
 def steps_of(plan: Plan) -> tuple[Step, ...]:
@@ -112,6 +124,8 @@ def observe(op: StepOperation, link: Link) -> State:
         return files.observe_folders(op, link)
     if isinstance(op, UnitSwitch):
         return units.observe(op, link)
+    if isinstance(op, (VmCreate, VmDestroy)):
+        return vm_create.observe(op, link)
     return actions.observe(op, link)
 
 
@@ -121,6 +135,8 @@ def is_ready(op: StepOperation, state: State) -> bool:
         return files.is_ready(op, state)
     if isinstance(op, (MappingPut, MappingDelete)):
         return objects.mapping_ready(op, state)
+    if isinstance(op, (VmCreate, VmDestroy)):
+        return vm_create.is_ready(op, state)
     return objects.vm_ready(op, state) if isinstance(op, VmSet) else True
 
 
@@ -134,6 +150,8 @@ def is_done(op: StepOperation, state: State) -> bool:
         return objects.vm_done(op, state)
     if isinstance(op, UnitSwitch):
         return units.is_done(op, state)
+    if isinstance(op, (VmCreate, VmDestroy)):
+        return vm_create.is_done(op, state)
     return actions.is_done(op, state) if isinstance(op, ActionRun) else False
 
 
@@ -147,6 +165,8 @@ def expected(op: StepOperation, state: State) -> State:
         return VmFacts(vmid=op.vmid, values=objects.wanted(op))
     if isinstance(op, UnitSwitch):
         return units.expected(op)
+    if isinstance(op, (VmCreate, VmDestroy)):
+        return vm_create.expected(op)
     return actions.expected(op, state) if isinstance(op, ActionRun) else FolderFacts(present=())
 
 
@@ -162,6 +182,8 @@ def act(op: StepOperation, state: State, link: Link, options: ApplyOptions, repo
         files.remove_folders(op, link)
     elif isinstance(op, UnitSwitch):
         units.act(op, state, link)
+    elif isinstance(op, (VmCreate, VmDestroy)):
+        vm_create.act(op, link, report)
     else:
         actions.act(op, state, link, options, report)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from provision.apply import vm_create
 from provision.apply.actions import COMMANDS
 from provision.apply.host_files import boot_id
 from provision.apply.link import Link
@@ -23,6 +24,7 @@ from provision.apply.records import (
     StepOperation,
     UnitFacts,
     UnitSwitch,
+    VmDestroy,
 )
 from provision.apply.runs import Run
 from provision.apply.trails import Trail, intents_of, observe_now, trails_of
@@ -56,15 +58,23 @@ def plan_undo(run: Run, earlier: Sequence[Run], link: Link, model: HostModel, *,
     where the objects are back already, since one of them may have stopped right there.  Without ``reboot``
     guests are not started again where the host has to reboot first.
     """
-    trails = trails_of(run)
+    destroys, refused = vm_create.destroys(run, link)
+    trails = {k: v for k, v in trails_of(run).items() if k.kind != "vm" or int(k.name) not in vm_create.made_by(run)}
     observe_now(trails.values(), link)
     back = sorted((t for t in trails.values() if not t.is_back), key=lambda t: t.last, reverse=True)
-    _refuse_foreign(run, back, model, link.session.target)
+    _refuse_foreign(run, back, model, link.session.target, refused)
     needs_reboot = _needs_reboot(run, earlier, trails.values(), boot_id(link.session))
     stops, starts = _guests(run, back, link, needs_reboot=needs_reboot)
     ours = [trail for trail in back if trail.key.name.startswith(f"{FOLDER}/pvectl-")]
     others = [trail for trail in back if trail not in ours]
-    drafts = [*_stops(stops), *_restores(others), *_generators(run), *_units(run), *_restores(ours)]
+    drafts = [
+        *_stops(stops),
+        *_destroys(destroys),
+        *_restores(others),
+        *_generators(run),
+        *_units(run),
+        *_restores(ours),
+    ]
     drafts += _folders(trails.values())
     if reboot or not needs_reboot:
         drafts += _starts(starts, "after-reboot" if needs_reboot else "before-reboot")
@@ -92,9 +102,16 @@ def _starts(vmids: Iterable[int], phase: Phase) -> list[Draft]:
     return [(f"Start VM {vmid}", ActionRun(name="vm-start", vmid=vmid), phase) for vmid in vmids]
 
 
-def _refuse_foreign(run: Run, back: Sequence[Trail], model: HostModel, target: str) -> None:
-    moved = [f"{trail.key}: someone changed it since" for trail in back if not trail.is_ours]
-    moved += [line for trail in back for line in _users(trail, back, model)]
+def _destroys(operations: Iterable[VmDestroy]) -> list[Draft]:
+    return [(f"Destroy VM {op.vmid}, which the run made", op, "before-reboot") for op in operations]
+
+
+def _refuse_foreign(
+    run: Run, back: Sequence[Trail], model: HostModel, target: str, refused: Sequence[str] = ()
+) -> None:
+    made = vm_create.made_by(run)
+    moved = [*refused, *(f"{trail.key}: someone changed it since" for trail in back if not trail.is_ours)]
+    moved += [line for trail in back for line in _users(trail, back, model, made)]
     if moved:
         raise StalePlan(
             f"Unable to roll back run {run.id} on {target}: what it changed is not as it left it",
@@ -103,7 +120,7 @@ def _refuse_foreign(run: Run, back: Sequence[Trail], model: HostModel, target: s
         )
 
 
-def _users(trail: Trail, back: Sequence[Trail], model: HostModel) -> list[str]:
+def _users(trail: Trail, back: Sequence[Trail], model: HostModel, made: Sequence[int] = ()) -> list[str]:
     """Return the other VMs that use a mapping which would be deleted: Proxmox itself does not ask."""
     first = trail.values[0]
     if not isinstance(first, MappingFacts) or first.entries is not None:
@@ -116,7 +133,9 @@ def _users(trail: Trail, back: Sequence[Trail], model: HostModel) -> list[str]:
         f"{trail.key}: VM {vm.vmid} uses it in hostpci{slot.index}"
         for vm in vms
         for slot in vm.hostpci
-        if slot.mapping == trail.key.name and (str(vm.vmid), f"hostpci{slot.index}") not in restored
+        if slot.mapping == trail.key.name
+        and vm.vmid not in made
+        and (str(vm.vmid), f"hostpci{slot.index}") not in restored
     ]
 
 
@@ -127,7 +146,8 @@ def _guests(
     before = run.start.running
     cold = {int(t.key.name) for t in back if t.key.kind == "vm" and t.key.option not in LIVE_OPTIONS}
     moved = {i.before.vmid for i in intents_of(run) if isinstance(i.before, GuestFacts)}
-    running = [vmid for vmid in sorted({*cold, *moved, *before}) if link.pve.vm_status(vmid) == "running"]
+    there = {*cold, *moved, *before} - (set(vm_create.made_by(run)) - set(link.pve.vm_ids()))
+    running = [vmid for vmid in sorted(there) if link.pve.vm_status(vmid) == "running"]
     stops = tuple(vmid for vmid in running if vmid in cold or vmid not in before)
     return stops, tuple(vmid for vmid in before if needs_reboot or vmid in stops or vmid not in running)
 

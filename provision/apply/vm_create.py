@@ -21,7 +21,9 @@ def observe(op: VmCreate | VmDestroy, link: Link) -> VmPresence:
         return VmPresence(vmid=op.vmid, exists=False)
     values = link.pve.vm_config(op.vmid).values
     keys = op.set if isinstance(op, VmCreate) else ()
-    return VmPresence(vmid=op.vmid, exists=True, values={k: values.get(k) for k in keys if not k.startswith(_ALLOCATED)})
+    return VmPresence(
+        vmid=op.vmid, exists=True, values={k: values.get(k) for k in keys if not k.startswith(_ALLOCATED)}
+    )
 
 
 def is_ready(op: VmCreate | VmDestroy, state: State) -> bool:
@@ -72,7 +74,9 @@ def destroys(run: Run, link: Link) -> tuple[tuple[VmDestroy, ...], tuple[str, ..
     for vmid in there:
         ours = sum(isinstance(e, Intent) and _starts(e, vmid) for e in run.events)
         if link.pve.vm_starts(vmid) > ours:
-            refused.append(f"vm/{vmid}: it was started since by someone else; destroy it yourself with: qm destroy {vmid}")
+            refused.append(
+                f"vm/{vmid}: it was started since by someone else; destroy it yourself with: qm destroy {vmid}"
+            )
     return tuple(VmDestroy(vmid=vmid) for vmid in there), tuple(refused)
 
 

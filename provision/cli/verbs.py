@@ -20,6 +20,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("In the order of the work", "plan", "Show every change and make none", "provision.cli.plan"),
     Verb("In the order of the work", "apply", "Carry out a plan, with backups and receipts", "provision.cli.apply"),
     Verb("In the order of the work", "verify", "Prove the result on the host and in the guest", "provision.cli.verify"),
+    Verb("In the order of the work", "confirm", "Keep the boot set-up that a host runs now", "provision.cli.confirm"),
     Verb("In the order of the work", "rollback", "Undo a run, newest step first", "provision.cli.rollback"),
     Verb("Look things up", "topo", "Print the PCI tree with groups, ACS, NUMA and owners", "provision.cli.topo"),
     Verb("Look things up", "mapping", "List, check and repair PCI resource mappings", "provision.cli.mapping"),

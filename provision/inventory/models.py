@@ -197,6 +197,90 @@ class MappingWish(Frozen):
     style: Literal["per-gpu", "pool"] = "per-gpu"
 
 
+def _size(value: Any) -> Any:
+    """Return ``200G`` or ``1T`` in GiB; a number as it is."""
+    found = re.fullmatch(r"(\d+)\s*([GT])(?:i?B)?", value) if isinstance(value, str) else None
+    return int(found[1]) * (1024 if found[2] == "T" else 1) if found else value
+
+
+def _memory(value: Any) -> Any:
+    """Return ``512G`` in MiB; a number as it is."""
+    gib = _size(value)
+    return gib * 1024 if isinstance(value, str) and isinstance(gib, int) else value
+
+
+Gib = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"]})]
+Mib = Annotated[int, BeforeValidator(_memory), WithJsonSchema({"type": ["string", "integer"]})]
+
+PUBLIC_KEY = re.compile(r"(?:ssh-\S+|ecdsa-\S+|sk-\S+) [A-Za-z0-9+/=]+(?: .*)?")
+
+
+class DiskWish(Frozen):
+    """The disk of a new VM: a copy of an image, or an empty one."""
+
+    image: Annotated[str | None, Field(alias="import", pattern=r"^(/[^,\s]+|[A-Za-z][\w.-]*:[^,\s]+)$")] = None
+    """Path on the host or volume id (``local:import/ubuntu.qcow2``) of the image to copy; a path needs root@pam."""
+    size: Annotated[Gib | None, Field(ge=1)] = None
+    """GiB, or ``200G``; an image grows to it."""
+
+    @model_validator(mode="after")
+    def _something(self) -> DiskWish:
+        if self.image is None and self.size is None:
+            raise ValueError("give import, size or both")
+        return self
+
+
+class CloudInit(Frozen):
+    """What cloud-init sets up in a new VM.  Sign-in is by key: a password would stand in the VM's configuration."""
+
+    user: Annotated[str | None, Field(pattern=r"^[a-z_][a-z0-9_-]*$")] = None
+    ssh_keys: tuple[str, ...] = ()
+    """Public keys, one line each."""
+    ssh_keys_file: PathText | None = None
+    """File with public keys, ``~/.ssh/id_ed25519.pub``."""
+    ip: str = Field(default="dhcp", pattern=r"^(dhcp|[0-9.]+/\d+)$")
+    gateway: Annotated[str | None, Field(pattern=r"^[0-9.]+$")] = None
+    nameserver: Annotated[str | None, Field(pattern=r"^[0-9a-fA-F.: ]+$")] = None
+    searchdomain: Annotated[str | None, Field(pattern=r"^[\w.-]+$")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_password(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "password" in value:
+            raise ValueError("a password is not taken: it would stand in the VM's configuration; use ssh_keys_file")
+        return value
+
+    @field_validator("ssh_keys")
+    @classmethod
+    def _public(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(PUBLIC_KEY.fullmatch(key.strip()) is None for key in value):
+            raise ValueError("write public keys, as they stand in an .pub file")
+        return value
+
+
+class NetworkWish(Frozen):
+    bridge: str = Field(default="vmbr0", pattern=r"^[A-Za-z][\w.-]*$")
+    model: Literal["virtio", "e1000", "vmxnet3"] = "virtio"
+    vlan: int | None = Field(default=None, ge=1, le=4094)
+
+
+class VmCreateWish(Frozen):
+    """A VM that is made where it does not exist; of one that is there nothing of this is changed."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)*$")
+    memory: Annotated[Mib, Field(ge=16)]
+    """MiB, or ``512G``."""
+    cores: int = Field(ge=1)
+    """For each socket."""
+    sockets: int = Field(default=1, ge=1, le=4)
+    storage: str = Field(pattern=r"^[A-Za-z][\w.-]*$")
+    """Storage of its disk and its EFI variables."""
+    disk: DiskWish
+    cloud_init: CloudInit | None = None
+    network: NetworkWish = NetworkWish()
+    ostype: Literal["l26", "win11", "win10"] = "l26"
+
+
 class VmWish(Frozen):
     gpus: GpuSelector = GpuSelector()
     mapping: Literal["auto", "per-gpu", "pool"] = "auto"
@@ -210,6 +294,8 @@ class VmWish(Frozen):
     guest: GuestAccess | None = None
     start: bool = True
     """Start the VM after an apply that changed it."""
+    create: VmCreateWish | None = None
+    """Make the VM where there is none with this id."""
 
 
 def _minutes(value: Any) -> Any:

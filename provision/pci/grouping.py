@@ -7,7 +7,7 @@ offered on a guess.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol
 
@@ -48,20 +48,35 @@ def predict_groups(functions: Sequence[PciFunction], options: KernelOptions) -> 
 def _processing_order(tree: Tree) -> tuple[PciFunction, ...]:
     """The order in which the kernel hands functions to their IOMMU.
 
-    Each IOMMU unit takes its own functions, in scan order, when it is registered.  Which unit came
-    first shows in the present numbers; without numbers or units it is plain scan order.
+    Each IOMMU unit takes its own functions, in scan order, when it is registered; host bridges are scanned in
+    the order in which firmware lists them, which need not be that of their bus numbers.  Which unit and which
+    bridge came first shows in the present numbers; without numbers or units it is plain scan order.
     """
     order = _covered(tree.scan_order())
-    first: dict[str, int] = {}
-    for fn in order:
-        unit = known(fn.iommu_unit, None) or fn.root
+    units = _lowest_numbers(order, _unit)
+    bridges = _lowest_numbers(order, lambda fn: f"{_unit(fn)} {fn.root}")
+    if not units:
+        return order
+    last = max(bridges.values()) + 1
+
+    def place(fn: PciFunction) -> tuple[bool, int, int]:
+        return is_virtual(fn), units.get(_unit(fn), last), bridges.get(f"{_unit(fn)} {fn.root}", last)
+
+    return tuple(sorted(order, key=place))
+
+
+def _unit(fn: PciFunction) -> str:
+    return known(fn.iommu_unit, None) or fn.root
+
+
+def _lowest_numbers(functions: Sequence[PciFunction], key: Callable[[PciFunction], str]) -> dict[str, int]:
+    """The lowest present group number of the functions with the same key, where there are any."""
+    lowest: dict[str, int] = {}
+    for fn in functions:
         number = known(fn.iommu_group, None)
         if number is not None:
-            first[unit] = min(number, first.get(unit, number))
-    if not first:
-        return order
-    last = max(first.values()) + 1
-    return tuple(sorted(order, key=lambda fn: (is_virtual(fn), first.get(known(fn.iommu_unit, None) or fn.root, last))))
+            lowest[key(fn)] = min(number, lowest.get(key(fn), number))
+    return lowest
 
 
 def _covered(order: tuple[PciFunction, ...]) -> tuple[PciFunction, ...]:

@@ -97,7 +97,7 @@ class PveSession(Protocol):
         ...
 
     def vm_starts(self, vmid: int) -> int:
-        """How often the node's task list saw the VM start."""
+        """How often the node's task list saw the VM start since it was made."""
         ...
 
     def vm_showcmd(self, vmid: int) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 from provision.pve.caller import Caller, Params
@@ -13,6 +14,7 @@ CREATE_S = 3600.0
 """Copying a disk image takes as long as the storage needs."""
 DESTROY_S = 600.0
 _TASKS_READ = 1000
+_MAKES = ("qmcreate", "qmclone", "qmrestore")
 
 
 class VmLifecycle:
@@ -48,10 +50,12 @@ class VmLifecycle:
         return self._task(str(upid), DESTROY_S, progress, action)
 
     def vm_starts(self, vmid: int) -> int:
-        """Return how often the node's task list saw this VM start."""
+        """Return how often the node's task list saw this VM start since it was made."""
         params: Params = {"vmid": vm_id(vmid), "source": "all", "limit": _TASKS_READ}
         rows = self._caller.call("get", f"/nodes/{self._node}/tasks", params, action=f"list the tasks of VM {vmid}")
-        return sum(row.get("type") in ("qmstart", "hastart") for row in rows)
+        order = sorted(rows, key=lambda row: (int(row.get("starttime", 0)), int(row.get("pstart", 0))), reverse=True)
+        since = itertools.takewhile(lambda row: row.get("type") not in _MAKES, order)
+        return sum(row.get("type") in ("qmstart", "hastart") for row in since)
 
     @property
     def _vms(self) -> str:

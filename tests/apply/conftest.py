@@ -125,6 +125,7 @@ class FakeHost:
         self.folders |= {"/etc/systemd", SYSTEM, WANTS}
         self.unsynced: dict[str, File | None] = {}
         """What commands wrote since the last sync, as it still stands on the disk."""
+        self.starts: dict[int, int] = {}
         self.system = "running"
         self.has_network = True
         self.boots = 1
@@ -250,6 +251,7 @@ class FakeHost:
 
     def reboot(self) -> None:
         self.unsynced.clear()
+        self.starts: dict[int, int] = {}
         self.system = "running"
         self.boots += 1
         self.cmdline = self.files[GRUB_CFG].data.decode().removeprefix("linux ").strip()
@@ -702,10 +704,35 @@ class FakePve:
         if running and self.host.start_result:
             return self.host.start_result
         self.host.guests[vmid].running = running
+        self.host.starts[vmid] = self.host.starts.get(vmid, 0) + running
         return TaskResult(upid="UPID:x", ok=True, exitstatus="OK")
 
     def vm_showcmd(self, vmid: int) -> str | None:
         return None
+
+    def vm_ids(self) -> tuple[int, ...]:
+        return self.host.call("vm_ids", lambda: tuple(sorted(self.host.guests)))
+
+    def vm_starts(self, vmid: int) -> int:
+        return self.host.call(f"vm_starts {vmid}", lambda: self.host.starts.get(vmid, 0))
+
+    def vm_create(self, vmid: int, options: Any, *, progress: Any) -> TaskResult:
+        def act() -> TaskResult:
+            assert vmid not in self.host.guests
+            self.host.guests[vmid] = Guest(values=dict(options))
+            return TaskResult(upid="UPID:x", ok=True, exitstatus="OK")
+
+        return self.host.call(f"vm_create {vmid}", act)
+
+    def vm_resize(self, vmid: int, disk: str, size: str, *, progress: Any) -> TaskResult:
+        return self.host.call(f"vm_resize {vmid}", lambda: TaskResult(upid="UPID:x", ok=True, exitstatus="OK"))
+
+    def vm_destroy(self, vmid: int, *, progress: Any) -> TaskResult:
+        def act() -> TaskResult:
+            assert not self.host.guests.pop(vmid).running
+            return TaskResult(upid="UPID:x", ok=True, exitstatus="OK")
+
+        return self.host.call(f"vm_destroy {vmid}", act)
 
     def node_reboot(self) -> None:
         self.host.call("node_reboot", self.host.reboot)

@@ -37,11 +37,11 @@ def _text_keys(value):
 
 
 def test_the_examples_are_the_ones_that_the_documentation_names():
-    assert [p.name for p in EXAMPLES] == ["field-report.yaml", "minimal.yaml", "two-hosts.yaml"]
+    assert [p.name for p in EXAMPLES] == ["eight-gpus-new-vm.yaml", "field-report.yaml", "minimal.yaml", "two-hosts.yaml"]
 
 
 def test_values_of_an_inventory():
-    inventory = load(EXAMPLES[2])
+    inventory = load(EXAMPLES[3])
     assert inventory.hosts["pve1"].vms[101].gpus.numa == 0
     assert inventory.hosts["pve1"].vms[101].guest.user == "ubuntu"
     assert inventory.hosts["pve2"].mappings["spare"].gpus.bdf == ("0000:c1:00.0",)

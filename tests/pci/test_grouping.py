@@ -390,6 +390,17 @@ class TestNumbers:
         model = host(functions, [1, 0])
         assert predict_numbers(model, options_for(model, "quiet")) == {"0000:40:01.0": 0, "0000:00:01.0": 1}
 
+    def test_the_order_of_host_bridges_of_one_unit_is_learned_from_the_present(self, fn: Make) -> None:
+        """Firmware lists bridge 80 in front of bridge 40, and one unit serves all: seen on QEMU with two expanders."""
+        functions = [
+            fn(bdf, None, iommu_unit="dmar0")
+            for bdf in ("0000:00:01.0", "0000:40:01.0", "0000:40:02.0", "0000:80:01.0")
+        ]
+        model = host(functions, [0, 2, 3, 1])
+        assert predict_numbers(model, options_for(model, "quiet")) == {
+            "0000:00:01.0": 0, "0000:80:01.0": 1, "0000:40:01.0": 2, "0000:40:02.0": 3,
+        }  # fmt: skip
+
     def test_numbers_out_of_order_are_not_predicted(self, fn: Make) -> None:
         model = host(two_cards(fn), [1, 0, 2, 2, 3, 3])
         assert isinstance(predict_numbers(model, options_for(model, "quiet")), Unknown)

@@ -9,6 +9,8 @@ import pytest
 
 from provision.evidence import Unknown
 from provision.host.model import HostModel
+from provision.inventory.models import Host, Policies
+from provision.plan.make import make_plan
 from provision.plan.model import Change, Plan, VmSet
 
 PlanFor = Callable[..., Plan]
@@ -26,6 +28,12 @@ def vm_set(plan: Plan) -> VmSet:
     assert change is not None
     assert isinstance(change.operation, VmSet)
     return change.operation
+
+
+def command_diff(plan: Plan) -> str:
+    change = vm_change(plan)
+    assert change is not None
+    return change.command_diff
 
 
 def reason(plan: Plan, subject: str) -> str:
@@ -116,7 +124,9 @@ def test_args_with_an_open_quote_are_left_alone(epyc: HostModel, plan_for: PlanF
 
 def test_options_of_a_slot_stay(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
     slot = {"hostpci0": "mapping=rtx6000,pcie=1,rombar=0,x-vga=1"}
-    assert vm_set(plan_for(with_vm(epyc, slot))).set["hostpci0"] == "mapping=gpu-0,pcie=1,rombar=0,x-vga=1"
+    assert vm_set(plan_for(with_vm(epyc, slot))).set["hostpci0"] == "mapping=gpu-0,pcie=1,rombar=0"
+    desktop = with_vm(epyc, {**slot, "ostype": "win11"})
+    assert vm_set(plan_for(desktop)).set["hostpci0"] == "mapping=gpu-0,pcie=1,rombar=0,x-vga=1"
     proving = vm_set(plan_for(with_vm(epyc, slot), p2p="prove"))
     assert proving.set["hostpci0"] == "mapping=gpu-0,pcie=1,rombar=0"
 
@@ -210,9 +220,9 @@ def test_numa_is_not_pinned_on_a_guess(
 
 
 def test_huge_pages_never_starve_the_host(epyc: HostModel, plan_for: PlanFor) -> None:
-    kernel = epyc.kernel.model_copy(update={"memory_bytes": 513 * 2**30})
+    kernel = epyc.kernel.model_copy(update={"numa_memory": {0: 2**40, 1: 257 * 2**30}})
     plan = plan_for(epyc.model_copy(update={"kernel": kernel}), numa="pin", hugepages="1G")
-    assert any("tenth of its memory" in warning for warning in plan.warnings)
+    assert any("tenth of its memory on node 1" in warning for warning in plan.warnings)
     assert "hugepages" not in vm_set(plan).set
 
 
@@ -235,3 +245,95 @@ def test_onboot(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm, policy: str
     assert (change.operation.set if change else None) == ({"onboot": value} if value else None)  # type: ignore[union-attr]
     if change:
         assert change.depends_on == ("vm.100",)
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ("-cpu host,hv_vendor_id=abc -foo", "-foo"),
+        ("-cpu 'host,-hypervisor' -foo  'a b'", "-foo  'a b'"),
+        ("-cpu EPYC,+x", None),
+    ],
+)
+def test_a_cpu_in_args_that_hides_goes_and_the_other_words_stay(
+    epyc: HostModel, plan_for: PlanFor, with_vm: WithVm, args: str, expected: str | None
+) -> None:
+    plan = plan_for(with_vm(epyc, {"args": args}))
+    assert vm_set(plan).set.get("args") == expected
+    if expected is None:
+        assert any("replaces cpu: host" in warning for warning in plan.warnings)
+
+
+def test_the_folklore_of_cpu_goes_with_its_reason(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
+    plan = plan_for(with_vm(epyc, {"cpu": "host,hidden=1,hv-vendor-id=abc"}))
+    assert vm_set(plan).set["cpu"] == "host"
+    change = vm_change(plan)
+    assert change is not None
+    assert "hidden=1 goes" in change.reason
+    assert "hv-vendor-id goes" in change.reason
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [({"machine": "q35,viommu=intel"}, "virtual IOMMU"), ({"cpu": "custom-gpu"}, "custom CPU model")],
+)
+def test_no_clique_where_the_guest_would_not_see_it(
+    epyc: HostModel, plan_for: PlanFor, with_vm: WithVm, config: dict[str, str], words: str
+) -> None:
+    plan = plan_for(with_vm(epyc, config), p2p="prove")
+    assert "args" not in vm_set(plan).set
+    assert words in reason(plan, "P2P")
+
+
+def test_no_clique_for_virtual_functions(epyc: HostModel, plan_for: PlanFor) -> None:
+    functions = tuple(f.model_copy(update={"physfn": "0000:01:00.0"}) if f.is_nvidia_gpu else f for f in epyc.pci)
+    plan = plan_for(epyc.model_copy(update={"pci": functions}), p2p="prove")
+    assert "args" not in vm_set(plan).set
+
+
+def test_a_grant_to_every_device_goes(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
+    model = with_vm(epyc, {"args": "-global vfio-pci.x-nv-gpudirect-clique=0 -foo"})
+    assert vm_set(plan_for(model)).set["args"] == "-foo"
+    assert vm_set(plan_for(model, p2p="prove")).set["args"] == f"-foo {CLIQUES}"
+
+
+def test_address_bits_that_leave_too_little_room_go(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
+    assert vm_set(plan_for(with_vm(epyc, {"cpu": "host,phys-bits=40"}))).set["cpu"] == "host"
+    assert "cpu" not in vm_set(plan_for(with_vm(epyc, {"cpu": "host,phys-bits=52"}))).set
+
+
+def test_keys_in_the_efi_variables_are_said(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
+    plan = plan_for(with_vm(epyc, {"efidisk0": "local-lvm:vm-100-disk-0,efitype=4m,pre-enrolled-keys=1"}))
+    assert any("Secure Boot" in warning for warning in plan.warnings)
+
+
+def test_onboot_comes_after_the_mapping_unit(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
+    plan = plan_for(with_vm(epyc, {"onboot": "0"}), onboot="on", mapping_unit="repair")
+    change = next(c for c in plan.changes if c.id == "vm.100.onboot")
+    units = [c.id for c in plan.changes if c.id.startswith("mapping-unit.")]
+    assert units
+    assert set(units) <= set(change.depends_on)
+
+
+def test_the_command_line_before_and_after(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
+    diff = command_diff(plan_for(epyc)).splitlines()
+    assert diff[0].startswith("# now Proxmox refuses to start it: PCI device mapping invalid")
+    assert diff[1:3] == ["- -cpu qemu64,+aes,enforce,...,+pni,+popcnt,+sse4.1,+sse4.2,+ssse3", "+ -cpu host,..."]
+    assert diff[-1] == "+ -machine ...,type=pc-q35-10.0+pve0"
+    proving = command_diff(plan_for(epyc, p2p="prove"))
+    assert "+ -set device.hostpci7.x-nv-gpudirect-clique=0" in proving
+
+
+def test_the_command_line_of_now_is_what_showcmd_printed(epyc: HostModel) -> None:
+    host = Host.model_validate({"address": "local", "vms": {100: {"gpus": "all"}}})
+    shown = "/usr/bin/kvm -id 100 -smp 1,sockets=1 -cpu x,+y -m 1 -machine type=q35+pve0 -foo 'a b'"
+
+    def diff(text: str) -> list[str]:
+        plan = make_plan("pve1", epyc, host, Policies(), identities={}, version="0.1.0", commands={100: text})
+        return command_diff(plan).splitlines()
+
+    lines = diff(shown)
+    assert lines[0].startswith("# qm showcmd differs from what pvectl predicts for now in ")
+    assert "- -cpu x,+y" in lines
+    assert "- -foo 'a b'" in lines
+    assert diff("PCI device mapping not found for 'x'\n")[0].endswith("PCI device mapping not found for 'x'")

@@ -89,3 +89,59 @@ def test_recording_counts(capsys: pytest.CaptureFixture[str]) -> None:
         )
         print(f"not modeled: {len(missing)} {missing or ''}")
     assert sum(count.values()) + len(missing) == len(INDEX) == 128
+    compared = sum(len(options_of(predicted(INDEX[n]).words)) for n, text in outcomes.items() if text == "equal")
+    assert compared > 1200
+
+
+def parts(text: str) -> tuple[Option, ...]:
+    return options_of(split_command(text))
+
+
+def test_only_the_words_that_differ_are_shown() -> None:
+    before = parts("/usr/bin/kvm -id 1 -cpu a,+x,+y -m 1 -device vfio-pci,host=h,id=hostpci0 -machine type=q35 -foo 1")
+    after = parts("/usr/bin/kvm -id 2 -cpu b,+x,+y -m 1 -device vfio-pci,host=i,id=hostpci0 -machine type=q35 -bar 1")
+    assert command_diff(before, after).splitlines() == [
+        "- -cpu a,...",
+        "+ -cpu b,...",
+        "- -device vfio-pci,host=h,id=hostpci0",
+        "+ -device vfio-pci,host=i,id=hostpci0",
+        "- -foo 1",
+        "+ -bar 1",
+    ]
+    assert command_diff(before, before) == ""
+
+
+def test_pretty_and_plain_showcmd_are_one() -> None:
+    rows = [json.loads(line) for line in (DATA / "pvesh.jsonl").read_text(encoding="utf-8").splitlines()]
+    shown = [row["stdout"] for row in rows if (row["argv"] or [])[:2] == ["qm", "showcmd"] and row["rc"] == 0]
+    assert split_command(shown[0]) == split_command(shown[1])
+    assert parts(shown[0])
+
+
+def test_what_is_not_known_is_said() -> None:
+    facts = NodeFacts(node="pve1", qemu=(11, 0), devices=("0000:01:00.0",), mediated=frozenset({"0000:01:00.0"}))
+    options = {"machine": "q35", "cpu": "EPYC-Genoa", "hostpci0": "01:00.0,mdev=nvidia-1"}
+    found = predict(options, facts, 100)
+    assert any("EPYC-Genoa" in gap for gap in found.not_modeled)
+    assert any("vGPU" in gap for gap in found.not_modeled)
+    assert "EPYC-Genoa,..." in found.words
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"machine": "q35,aw-bits=48"}, "cannot set aw-bits"),
+        ({"numa": "1", "hugepages": "1024", "memory": "1026"}, "not a multiple"),
+        ({"numa": "1", "numa0": "memory=512"}, "missing NUMA node0 cpus"),
+    ],
+)
+def test_refusals_in_proxmox_words(options: dict[str, str], words: str) -> None:
+    with pytest.raises(QemuRefusal, match=words):
+        predict(options, NodeFacts(node="pve1", qemu=(11, 0), devices=()), 100)
+
+
+@pytest.mark.parametrize(("meta", "kind"), [("creation-qemu=9.0.2", "pc-q35-9.0+pve0"), ("", "pc-q35-5.1+pve0")])
+def test_windows_keeps_the_machine_that_it_was_made_with(meta: str, kind: str) -> None:
+    options = {"machine": "q35", "ostype": "win11", **({"meta": meta} if meta else {})}
+    found = predict(options, NodeFacts(node="pve1", qemu=(11, 0), devices=()), 100)
+    assert f"hpet=off,type={kind}" in found.words

@@ -28,7 +28,7 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 def write_initrd(root: Path, target: Path) -> None:
     """Write the archive for the kernel in ``root`` (an unpacked system with busybox) to ``target``."""
     modules = _module_files(root)
-    files: dict[str, tuple[int, bytes]] = {name: (stat.S_IFDIR | 0o755, b"") for name in FOLDERS}
+    files: dict[str, tuple[int, bytes]] = dict.fromkeys(FOLDERS, (stat.S_IFDIR | 0o755, b""))
     files["bin/busybox"] = (stat.S_IFREG | 0o755, (root / "usr/bin/busybox").read_bytes())
     for name in ("sh", "mount", "insmod", "sleep", "switch_root"):
         files[f"bin/{name}"] = (stat.S_IFLNK | 0o777, b"busybox")

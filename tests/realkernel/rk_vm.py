@@ -37,6 +37,12 @@ class Hardware:
     needs_stand_in: bool = False
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @dataclass
 class Vm:
     """One boot of the host, or several where it reboots by itself."""
@@ -50,7 +56,7 @@ class Vm:
     disk: Path | None = None
     """An overlay that keeps what is written; without one writes are lost at the end."""
     stand_in: Path | None = None
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -157,12 +163,6 @@ def _patiently(target: Target) -> Session:
         except RemoteError:
             time.sleep(2)
     return connect(target)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def overlay_of(image: Image, path: Path) -> Path:

@@ -26,6 +26,8 @@ from provision.pci.grouping import compare_present, options_for, predict_groups,
 from provision.pci.identity import identity
 from provision.remote.session import Session
 
+pytestmark = pytest.mark.realkernel
+
 BOOTS = [pytest.param(host, n, id=f"{host.name}-{n + 1}") for host in HOSTS for n in range(len(host.boots))]
 PREDICTED = [pytest.param(host, n, id=f"{host.name}-{n + 1}") for host in HOSTS for n in range(1, len(host.boots))]
 MERGING = [("reference", 2), ("reference", 3), ("reference", 4), ("expanders", 1), ("multifunction", 1), ("amd", 1)]

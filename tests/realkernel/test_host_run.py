@@ -28,6 +28,8 @@ from provision.capture.store import load
 from provision.host.assemble import assemble
 from provision.remote.session import Session
 
+pytestmark = pytest.mark.realkernel
+
 GPUS = ("0000:01:00.0", "0000:02:00.0")
 BOUND = ("0000:01:00.0", "0000:01:00.1", "0000:02:00.0", "0000:02:00.1")
 HARDWARE = Hardware(

@@ -20,7 +20,6 @@ from pathlib import Path
 
 QEMU = "qemu-system-x86_64"
 UNPLACED = 0xFFFFFFFFFFFFFFFF
-_LIMIT_S = 120
 _PROMPT = b"(qemu) "
 _SPOKEN = b"BdsDxe"
 _BAR = re.compile(r"BAR(\d): (\d\d) bit (prefetchable )?memory at 0x([0-9a-f]+) \[0x([0-9a-f]+)\]")
@@ -47,21 +46,21 @@ class Seen:
 
 
 def run(
-    firmware: Firmware, cpu: str, devices: Sequence[str], extra: Sequence[str] = (), memory: str = "256"
+    firmware: Firmware, cpu: str, devices: Sequence[str], extra: Sequence[str] = (), limit_s: int = 120
 ) -> dict[str, Seen]:
     """Return what the firmware made of ``devices`` (values of ``-device``), by their id."""
-    with tempfile.TemporaryDirectory() as folder, _started(firmware, cpu, devices, extra, memory, Path(folder)) as qemu:
-        _wait_until_spoken(qemu)
+    with tempfile.TemporaryDirectory() as folder, _started(firmware, cpu, devices, extra, Path(folder)) as qemu:
+        _wait_until_spoken(qemu, limit_s)
         return parse(_ask(Path(folder) / "monitor", "info pci"))
 
 
 @contextmanager
 def _started(
-    firmware: Firmware, cpu: str, devices: Sequence[str], extra: Sequence[str], memory: str, folder: Path
+    firmware: Firmware, cpu: str, devices: Sequence[str], extra: Sequence[str], folder: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     shutil.copy(firmware.variables, folder / "vars.fd")
     argv = ["nice", "-n", "5", QEMU, "-nodefaults", "-no-user-config", "-accel", "tcg", "-machine", "q35"]
-    argv += ["-cpu", cpu, "-m", memory, "-display", "none", "-serial", "stdio"]
+    argv += ["-cpu", cpu, "-m", "256", "-display", "none", "-serial", "stdio"]
     argv += ["-monitor", f"unix:{folder}/monitor,server=on,wait=off"]
     argv += ["-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={firmware.code}"]
     argv += ["-drive", f"if=pflash,unit=1,format=raw,file={folder}/vars.fd"]
@@ -77,16 +76,16 @@ def _started(
         qemu.communicate()
 
 
-def _wait_until_spoken(qemu: subprocess.Popen[bytes]) -> None:
+def _wait_until_spoken(qemu: subprocess.Popen[bytes], limit_s: int) -> None:
     """Read the serial port until the boot manager writes to it."""
     assert qemu.stdout is not None
-    end = time.monotonic() + _LIMIT_S
+    end = time.monotonic() + limit_s
     text = b""
     with selectors.DefaultSelector() as selector:
         selector.register(qemu.stdout, selectors.EVENT_READ)
         while _SPOKEN not in text:
             if not selector.select(max(0.0, end - time.monotonic())):
-                raise TimeoutError(f"OVMF said nothing in {_LIMIT_S} s, only {text!r}")
+                raise TimeoutError(f"OVMF said nothing in {limit_s} s, only {text!r}")
             data = qemu.stdout.read(4096)
             if not data:
                 assert qemu.stderr is not None

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from ovmf_machine import QEMU, UNPLACED, Firmware, Seen, run
 
+from provision.pci.model import Bar
+from provision.pve.layout import IO_LIMIT, guest_order, guest_ranges, guest_slot
 from provision.pve.placement import Port, lay_out, needed
 from provision.pve.window import GuestCpu, Window, window_of
-from tests.realkernel_ovmf.ovmf_machine import QEMU, UNPLACED, Firmware, Seen, run
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -32,7 +34,7 @@ AMD_52 = ("EPYC,phys-bits=52", GuestCpu(bits=52, has_1g_pages=True, vendor="Auth
 
 ONE, TWO = ["16G"], ["16G", "32M"]
 LAYOUTS = [
-    # A BAR each: 8 of a sixteenth... of 128 GiB fit to the byte.
+    # A BAR each: eight times 16 GiB fill 128 GiB to the byte.
     (AMD_40, [ONE] * 7),
     (AMD_40, [ONE] * 8),
     (AMD_40, [ONE] * 9),
@@ -124,11 +126,13 @@ def unplaced(seen: dict[str, Seen]) -> list[str]:
     return [name for name, function in seen.items() if name.startswith("bar") and function.bars[2] == UNPLACED]
 
 
-def check(firmware: Firmware, cpu: tuple[str, GuestCpu], layout: Sequence[Sequence[str]], *extra: str) -> None:
+def check(
+    firmware: Firmware, cpu: tuple[str, GuestCpu], layout: Sequence[Sequence[str]], *extra: str, limit_s: int = 120
+) -> None:
     window = window_of(cpu[1], _knob(extra))
     assert isinstance(window, Window)
     ports = [Port(sizes=tuple(size(text) for text in sizes)) for sizes in layout]
-    seen = run(firmware, cpu[0], devices(layout), extra)
+    seen = run(firmware, cpu[0], devices(layout), extra, limit_s)
     lost = unplaced(seen)
     print(f"window {window}, needed {needed(ports, window.padding)}, lost {lost}")
     assert (not lost) == (needed(ports, window.padding) <= window.size)
@@ -146,6 +150,34 @@ def check_places(window: Window, ports: Sequence[Port], seen: dict[str, Seen]) -
         assert opened == expected
     # Since 2023 the firmware goes one window down where AMD's HyperTransport range is in the way.
     assert base in (window.base, window.base - window.size)
+
+
+def proxmox_devices(sizes: Sequence[str]) -> list[str]:
+    """A GPU of one BAR for each hostpci, among the ports, bridges and devices of a Proxmox q35 guest."""
+    made = [
+        "ich9-usb-ehci1,id=ehci,bus=pcie.0,addr=1d.7,multifunction=on",
+        *(
+            f"ich9-usb-uhci{n + 1},id=uhci{n},bus=pcie.0,addr=1d.{n},multifunction=on,masterbus=ehci.0,"
+            f"firstport={2 * n}"
+            for n in range(3)
+        ),
+        "i82801b11-bridge,id=pcidmi,bus=pcie.0,addr=1e.0",
+        *(f"pci-bridge,id=pci.{n},bus=pcidmi,addr={n + 1}.0,chassis_nr={n + 1}" for n in range(3)),
+        "pci-bridge,id=pci.3,bus=pci.0,addr=5,chassis_nr=4",
+        "virtio-scsi-pci,id=scsihw0,bus=pci.3,addr=1",
+        "virtio-net-pci,id=net0,bus=pci.0,addr=12,romfile=",
+        "virtio-balloon-pci,id=balloon0,bus=pci.0,addr=3",
+        "VGA,id=vga,bus=pcie.0,addr=1",
+    ]
+    for index in range(max(4, len(sizes))):
+        slot = guest_slot(index, is_pcie=True)
+        number = index + 1
+        made.append(
+            f"pcie-root-port,id={slot.bus},bus=pcie.0,addr={slot.bridge},multifunction=on,chassis={number},slot={number}"
+        )
+    for index, bar in enumerate(sizes):
+        made.append(f"pci-testdev,id=bar{index}.0,membar={bar},bus=ich9-pcie-port-{index + 1},addr=0")
+    return made
 
 
 def _knob(extra: Sequence[str]) -> int | None:
@@ -171,7 +203,7 @@ def test_layout(firmware: Firmware, cpu: tuple[str, GuestCpu], layout: list[list
 @pytest.mark.parametrize(("cpu", "layout"), LARGE, ids=title)
 def test_real_sizes(firmware: Firmware, cpu: tuple[str, GuestCpu], layout: list[list[str]]) -> None:
     try:
-        check(firmware, cpu, layout)
+        check(firmware, cpu, layout, limit_s=60)
     except TimeoutError as late:
         pytest.skip(f"under TCG this firmware takes too long with {cpu[0]}: {late}")
 
@@ -189,3 +221,34 @@ def test_io_ports_run_out_at_the_tenth_gpu(firmware: Firmware) -> None:
     """A device with an I/O BAR takes 4 KiB of the 40 KiB behind its port; what gets none loses its memory too."""
     assert not unplaced(run(firmware, AMD_40[0], devices([["1G"]] * 9)))
     assert len(unplaced(run(firmware, AMD_40[0], devices([["1G"]] * 10)))) == 1
+
+
+@pytest.mark.parametrize("firmware", FIRMWARES, ids=title)
+@pytest.mark.parametrize("sizes", [["32G"], ["4G"] * 4, ["32G", "16G", "8G", "16G", "64G", "8G"], ["16G"] * IO_LIMIT])
+def test_proxmox_layout(firmware: Firmware, sizes: list[str]) -> None:
+    """Ports, bridges and order of a guest that Proxmox starts."""
+    seen = run(firmware, AMD_42[0], proxmox_devices(sizes))
+    assert not unplaced(seen)
+    window = window_of(AMD_42[1])
+    assert isinstance(window, Window)
+    slots = [guest_slot(index, is_pcie=True) for index in range(len(sizes))]
+    gpus = {
+        index: (Bar(index=2, start=0, size=size(text), is_64bit=True, is_prefetchable=True),)
+        for index, text in enumerate(sizes)
+    }
+    ranges = guest_ranges(gpus, slots, window.padding)
+    ports = sorted((f"ich9-pcie-port-{n}" for n in range(1, max(4, len(sizes)) + 1)), key=lambda name: seen[name].slot)
+    order = [*sorted(ports, key=lambda name: (seen[name].slot, int(name.rpartition("-")[2]))), "pcidmi"]
+    expected = [
+        (window.base + at, window.base + at + piece.length - 1)
+        for at, piece in zip(lay_out(ranges), ranges, strict=True)
+    ]
+    assert [seen[name].window for name in order] == expected
+    by_bus = sorted(range(len(sizes)), key=lambda index: seen[f"bar{index}.0"].bus)
+    assert tuple(by_bus) == guest_order(slots)
+
+
+@pytest.mark.parametrize("firmware", FIRMWARES, ids=title)
+def test_proxmox_guests_run_out_of_io_ports(firmware: Firmware) -> None:
+    """One GPU with an I/O BAR more than the limit, and one GPU has no BAR at all."""
+    assert len(unplaced(run(firmware, AMD_42[0], proxmox_devices(["1G"] * (IO_LIMIT + 1))))) == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 from provision.lab.commands.answer import Answer, fail
 from provision.lab.commands.context import Machinery
+from provision.lab.commands.qm_make import create, destroy
 from provision.lab.proxmox.access import ROOT
 from provision.lab.proxmox.calls import perform
 from provision.lab.proxmox.faults import CallFailed
@@ -185,6 +186,8 @@ def _unlock(host: Machinery, vmid: str, options: dict[str, str]) -> Answer:
 
 _VERBS: dict[str, Callable[[Machinery, str, dict[str, str]], Answer]] = {
     "config": _config,
+    "create": create,
+    "destroy": destroy,
     "pending": _pending,
     "set": _set,
     "showcmd": _showcmd,

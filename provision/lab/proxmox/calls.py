@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from provision.lab.proxmox import call_guests, call_mappings, call_node
+from provision.lab.proxmox import call_create, call_guests, call_mappings, call_node
 from provision.lab.proxmox.access import Caller
 from provision.lab.proxmox.call import Call, Params
 from provision.lab.proxmox.faults import CallFailed, bad_parameters, no_node
@@ -24,7 +24,7 @@ class Found:
     path: Params
 
 
-CALLS: tuple[Call, ...] = (*call_node.CALLS, *call_mappings.CALLS, *call_guests.CALLS)
+CALLS: tuple[Call, ...] = (*call_node.CALLS, *call_mappings.CALLS, *call_guests.CALLS, *call_create.CALLS)
 """Every call the lab serves; a path outside answers 501 as an unknown one does."""
 
 
