@@ -37,7 +37,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 lock:
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra lab --group test --group lint --group docs --group build pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra lab --extra report --group test --group lint --group docs --group build pyproject.toml -o requirements.lock
 
 $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "pvectl needs Python 3.11 or newer; none was found on PATH" >&2; exit 1; }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EPYC = "epyc-8x-rtxpro6000"
 PVECTL = (sys.executable, "-m", "provision.cli")
-SECONDS = 120.0
+SECONDS = 300.0
 """After which a command hangs."""
 
 

@@ -134,11 +134,12 @@ def test_one_line_with_a_lab_of_its_own(tmp_path: Path) -> None:
         "pvectl plan --detailed-exitcode && pvectl verify"
     )
     argv = (sys.executable, "-m", "provision.cli", "lab", "run", EPYC, "--", "sh", "-c", line)
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 failed, 0 undecided" in done.stdout
 
 
+@pytest.mark.laws
 def test_a_policy_that_changes_later_is_a_run_of_its_own(
     on_lab: Callable[..., Any], generate: Callable[[Any], None], set_up: Callable[[Any], Any]
 ) -> None:
