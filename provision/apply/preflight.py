@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from provision.apply.link import Link
 from provision.apply.objects import needs_stop
-from provision.errors import PrivilegeMissing, PvectlError, PveError, StalePlan
+from provision.errors import PrivilegeMissing, PveAuthFailed, PvectlError, PveError, StalePlan
 from provision.plan.model import (
     ActionRun,
     Change,
@@ -19,6 +19,8 @@ from provision.plan.model import (
     VmCreate,
     VmSet,
 )
+from provision.plan.plan_needs import guest_needs, plan_needs
+from provision.pve.privileges import Need, missing
 
 SECRET_OPTIONS: frozenset[str] = frozenset({"cipassword", "sshkeys", "cicustom", "ciuser"})
 """VM options that are or point to credentials: no plan, journal or message may hold their values."""
@@ -89,6 +91,45 @@ def check_rights(changes: Iterable[Change], link: Link) -> None:
                 "and an API token is not root@pam",
                 "use auth: ticket with root@pam, or auth: none with a root shell, in the inventory",
             )
+
+
+def check_privileges(plan: Plan, link: Link) -> None:
+    """Raise PrivilegeMissing where a token lacks a privilege that a step or a guest of the plan needs.
+
+    Where Proxmox does not tell what the token may do, each step finds out by itself.  The reboot is not the
+    token's: apply reboots by its shell.
+    """
+    if link.pve.is_root:
+        return
+    try:
+        held = link.pve.permissions()
+    except PveAuthFailed:
+        raise
+    except PveError:
+        return
+    for what, needs in _needed(plan):
+        asked = [need for need in needs if need.who == "token" and need.operation != "node.reboot"]
+        lacking = missing(asked, held, "token")
+        if lacking:
+            raise _lacks(what, lacking[0], link)
+
+
+def _needed(plan: Plan) -> Iterator[tuple[str, tuple[Need, ...]]]:
+    for change, needs in plan_needs(plan):
+        yield f"step {change.id}", needs
+    for need in guest_needs(plan):
+        yield need.operation, (need,)
+
+
+def _lacks(what: str, need: Need, link: Link) -> PrivilegeMissing:
+    first = need.privilege.split("|")[0]
+    return PrivilegeMissing(
+        f"Unable to do {what} on {link.session.target}: the API token lacks {need.privilege} on {need.path}; "
+        "nothing was changed",
+        f"give the user or token {first} on {need.path}; pvectl auth prints the commands for all that is missing",
+        path=need.path,
+        privilege=need.privilege,
+    )
 
 
 def check_stopped(plan: Plan, link: Link) -> None:

@@ -77,6 +77,7 @@ def _check(plan: Plan, link: Link, options: ApplyOptions, seams: Seams) -> None:
     check_basis(plan, model, link.session.host_key)
     seams.recheck(plan, model, options.policies)
     preflight.check_rights(plan.changes, link)
+    preflight.check_privileges(plan, link)
     preflight.check_quorum(plan, link)
     preflight.check_stopped(plan, link)
     consent.check_guests(plan.stops_guests, link, options)

@@ -126,8 +126,9 @@ class PveObjects(VmLifecycle):
         self._caller.call("create", f"/nodes/{self._node}/status", params, action="reboot the node")
 
     def permissions(self) -> dict[str, tuple[str, ...]]:
+        """Proxmox' value beside a privilege says whether it goes on to the paths below, not whether it is held."""
         rows = self._get("/access/permissions", {}, "read the permissions of these credentials")
-        return {path: tuple(sorted(name for name, on in held.items() if on)) for path, held in sorted(rows.items())}
+        return {path: tuple(sorted(held)) for path, held in sorted(rows.items())}
 
     def _vm(self, vmid: int) -> str:
         return f"/nodes/{self._node}/qemu/{vm_id(vmid)}"

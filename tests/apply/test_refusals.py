@@ -20,6 +20,8 @@ from provision.host.model import NetworkInterface
 from provision.inventory.models import Policies
 from provision.plan.model import ActionRun, FileWrite, VmSet
 
+from .conftest import FakePve
+
 GRUB = "/etc/default/grub.d/pvectl.cfg"
 VFIO = "/etc/modprobe.d/vfio.conf"
 
@@ -113,7 +115,7 @@ def test_an_object_that_cannot_be_read_again_is_not_taken_for_unmoved(bench):
     plan = bench.plan()
     digests = {**plan.basis.digests, "vm/999": ""}
     stale = plan.model_copy(update={"basis": plan.basis.model_copy(update={"digests": digests})})
-    assert refused(bench, stale, StalePlan).moved == ("vm/999: it is gone or could not be read again",)
+    assert refused(bench, stale, StalePlan).moved == ("vm/999: it is gone",)
 
 
 def test_a_device_that_the_host_took_into_use_meanwhile(bench, monkeypatch):
@@ -233,6 +235,48 @@ def test_what_only_root_pam_may(bench):
     changes = [c for c in plan.changes if c.id == "vm.100"]
     with pytest.raises(PrivilegeMissing, match="root@pam"):
         check_rights(changes, Link(session, Token(), bench.connect, lambda _: Token()))
+
+
+def as_token(monkeypatch, permissions):
+    monkeypatch.setattr(FakePve, "is_root", False)
+    monkeypatch.setattr(FakePve, "permissions", permissions)
+
+
+ENOUGH = {
+    "/mapping/pci": ("Mapping.Modify", "Mapping.Use"),
+    "/vms/100": ("VM.Config.HWType", "VM.Config.Memory", "VM.Config.Options", "VM.PowerMgmt"),
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "privilege", "named"),
+    [
+        ("/mapping/pci", "Mapping.Modify", "/mapping/pci"),
+        ("/mapping/pci", "Mapping.Use", "/mapping/pci/gpu-0"),
+        ("/vms/100", "VM.Config.Memory", "/vms/100"),
+        ("/vms/100", "VM.PowerMgmt", "/vms/100"),
+    ],
+)
+def test_a_privilege_that_the_token_lacks(bench, monkeypatch, path, privilege, named):
+    held = {**ENOUGH, path: tuple(name for name in ENOUGH[path] if name != privilege)}
+    as_token(monkeypatch, lambda _: held)
+    error = refused(bench, bench.plan(), PrivilegeMissing)
+    assert (error.exit_code, error.path, error.privilege) == (1, named, privilege)
+    assert named in error.message
+    assert privilege in error.message
+
+
+def test_a_token_with_all_that_the_plan_needs(bench, monkeypatch):
+    as_token(monkeypatch, lambda _: ENOUGH)
+    assert bench.apply(bench.plan(), reboot=True).status == "done"
+
+
+def test_where_proxmox_does_not_tell_the_privileges_apply_goes_on(bench, monkeypatch):
+    def unknown(_):
+        raise PveError("Unable to read the permissions of these credentials on pve1: status 501", status=501)
+
+    as_token(monkeypatch, unknown)
+    assert bench.apply(bench.plan(), reboot=True).status == "done"
 
 
 def test_an_unfinished_run_is_not_run_over(bench):

@@ -177,6 +177,7 @@ def tokens(words: str) -> Build:
 
 
 SICK: dict[str, Callable[[], HostModel]] = {
+    "boot-esp-unequal": Build(boot=BOOT.model_copy(update={"notes": ("ESP AAAA-0002 is skipped",)})).model,
     "cmdline-misspelt": tokens("pci_acs_override=downstream").model,
     "cmdline-contradiction": tokens("iommu=nopt").model,
     "cmdline-risky": tokens("pci=noaer").model,

@@ -46,7 +46,7 @@ def test_the_whole_report_of_one_sick_host(build, examples):
         "  so: none; but it suggests a setting that is not there\n"
         "  do: leave it; pvectl plan removes it together with the next boot change (policies.boot.tidy)\n"
         "\n"
-        "Looked at, nothing found: iommu-off, cmdline-wrong-file, cmdline-lost, mapping-incomplete, "
+        "Looked at, nothing found: iommu-off, boot-esp-unequal, cmdline-wrong-file, cmdline-lost, mapping-incomplete, "
         "group-foreign-device, cpu-caps-mmio-window, clique-conflict, cmdline-risky, cmdline-contradiction, "
         "cmdline-misspelt, modprobe-risky, modprobe-noop\n"
         "\n"

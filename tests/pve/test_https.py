@@ -411,8 +411,9 @@ def test_vm_config_and_pending(api: FakeApi) -> None:
 
 
 def test_permissions(api: FakeApi) -> None:
-    api.routes({"GET /access/permissions": {"/vms": {"VM.Audit": 1, "VM.Config.CPU": 1, "X": 0}}})
-    assert opened(api).permissions() == {"/vms": ("VM.Audit", "VM.Config.CPU")}
+    api.routes({"GET /access/permissions": {"/vms": {"VM.Audit": 1, "VM.Config.CPU": 1, "VM.PowerMgmt": 0}}})
+    held = opened(api).permissions()
+    assert held == {"/vms": ("VM.Audit", "VM.Config.CPU", "VM.PowerMgmt")}, "0: held there, and not below"
 
 
 def test_reboot_and_showcmd(api: FakeApi) -> None:

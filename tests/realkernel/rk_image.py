@@ -162,9 +162,7 @@ def _mirror() -> str:
 
 def _settle(root: Path, done: Path) -> None:
     """What makes one host of the packages: name, keys, units, file systems, boot files."""
-    for path in (root, *root.joinpath("etc").glob("*")):
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(path.stat().st_mode | 0o555)
+    _own(root)
     _write(root / "etc/hostname", "testhost\n")
     _write(root / "etc/hosts", "127.0.0.1 localhost\n10.0.2.15 testhost\n")
     _write(root / "etc/machine-id", uuid.uuid4().hex + "\n")
@@ -183,6 +181,14 @@ def _settle(root: Path, done: Path) -> None:
         shutil.copy(next((root / "boot").glob(f"{name}-*")), done / name)
     write_initrd(root, done / "light.img")
     _grub(root, done)
+
+
+def _own(root: Path) -> None:
+    """What came from the checkout belongs to root, whoever owns the checkout."""
+    for source in (OVERLAY, *OVERLAY.rglob("*")):
+        path = root / source.relative_to(OVERLAY)
+        os.chown(path, 0, 0)
+        path.chmod(0o755 if source.is_dir() or source.stat().st_mode & 0o100 else 0o644)
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from provision.doctor.rule import Rule
 from provision.doctor.rules import (
+    boot_esp_unequal,
     clique_conflict,
     cmdline_contradiction,
     cmdline_lost,
@@ -26,6 +27,7 @@ from provision.doctor.rules import (
 
 RULES: tuple[Rule, ...] = (
     iommu_off.RULE,
+    boot_esp_unequal.RULE,
     cmdline_not_applied.RULE,
     cmdline_wrong_file.RULE,
     cmdline_lost.RULE,
