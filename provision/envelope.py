@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from provision import __version__
@@ -37,7 +37,7 @@ KINDS: Mapping[str, int] = {
 
 def wrap(kind: str, data: Any, *, created: str | None = None) -> dict[str, Any]:
     """Return ``data`` (JSON values) in its envelope.  ``created`` defaults to now, in UTC."""
-    stamp = created or datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = created or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"schema": f"pvectl.{kind}/{KINDS[kind]}", "version": __version__, "created": stamp, "data": data}
 
 

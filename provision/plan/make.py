@@ -21,6 +21,7 @@ from provision.plan.deadman import with_way_back
 from provision.plan.future import groups_after, numbers_after, numbers_now
 from provision.plan.guard import guard, refuse
 from provision.plan.installed import refuse_rescue
+from provision.plan.iommu_off import refuse_iommu_off
 from provision.plan.lost_text import refuse_lost_text
 from provision.plan.mapping_work import MappingWork
 from provision.plan.model import Change, GpuRow, Plan, VmSet
@@ -52,7 +53,8 @@ def make_plan(
     without it QEMU's command line of now is predicted.
 
     Raises GuardRefused where the host would lose its network, disks or only console; InventoryError where the
-    wish does not fit the host; CaptureError where a needed fact is not known; GuestLocked; ConsentNeeded.
+    wish does not fit the host; Refused where the IOMMU is off and stays off; CaptureError where a needed fact is not
+    known; GuestLocked; ConsentNeeded.
     """
     maker = _Maker(name, model, host, policies, identities, version, render or shipped_templates(), commands or {})
     plan = maker.plan()
@@ -74,6 +76,8 @@ class _Maker:
 
     def plan(self) -> Plan:
         context = self._context()
+        if context.bound:
+            refuse_iommu_off(self.name, self.model, context.boot)
         future = groups_after(self.model, context.boot)
         refuse(self.name, guard(self.model, [f.bdf for f in context.bound], future, self.policies))
         outcomes: list[Outcome] = []

@@ -128,4 +128,3 @@ def test_a_closed_pipe_is_no_error() -> None:
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("Usage: pvectl")
-

@@ -37,7 +37,12 @@ def _text_keys(value):
 
 
 def test_the_examples_are_the_ones_that_the_documentation_names():
-    assert [p.name for p in EXAMPLES] == ["eight-gpus-new-vm.yaml", "field-report.yaml", "minimal.yaml", "two-hosts.yaml"]
+    assert [p.name for p in EXAMPLES] == [
+        "eight-gpus-new-vm.yaml",
+        "field-report.yaml",
+        "minimal.yaml",
+        "two-hosts.yaml",
+    ]
 
 
 def test_values_of_an_inventory():
@@ -113,9 +118,7 @@ def test_each_problem_is_named_with_line_and_path(text, line, words):
 
 
 def test_all_problems_come_at_once_in_the_order_of_the_file():
-    text = (
-        f"{HOST}    url: x\n    vms:\n      100: {{convert: 7}}\n      100: {{}}\npolicies:\n  iommu: on\n  acs: 3\n"
-    )
+    text = f"{HOST}    url: x\n    vms:\n      100: {{convert: 7}}\n      100: {{}}\npolicies:\n  iommu: on\n  acs: 3\n"
     lines = [int(p.split(":")[1]) for p in problems(text)]
     assert lines == [4, 7, 9, 10]
 

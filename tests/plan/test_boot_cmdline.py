@@ -79,6 +79,8 @@ def test_what_turns_the_iommu_off_goes_where_a_gpu_goes_to_a_guest(epyc: HostMod
     model = with_file(epyc, GRUB, default("amd_iommu=off quiet iommu=off"))
     assert edit(model).files == {GRUB: default("quiet")}
     assert not edit(model, needs_iommu=False).files
+    model = with_file(epyc, GRUB, default("quiet amd_iommu=fullflush,off"))
+    assert edit(model).files == {GRUB: default("quiet")}
 
 
 @pytest.mark.parametrize(("release", "added"), [("6.5.13-5-pve", ["intel_iommu=on"]), ("6.8.12-1-pve", [])])

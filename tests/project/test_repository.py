@@ -51,13 +51,14 @@ def test_readme_commands_exist() -> None:
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         if "_build" in path.parts:
             continue
-        for block in re.findall(r"```console\n(.*?)```", path.read_text(), re.S):
-            for verb in re.findall(r"^[$#] (?:\S*/)?pvectl (\S+)", block, re.M):
+        for block in re.findall(r"```console\n(.*?)```", path.read_text(), re.DOTALL):
+            for verb in re.findall(r"^[$#] (?:\S*/)?pvectl (\S+)", block, re.MULTILINE):
                 assert verb in known, f"{path}: pvectl {verb}"
 
 
 def test_makefile_targets_exist() -> None:
     text = (ROOT / "Makefile").read_text()
     assert all(
-        re.search(rf"^{target}:", text, re.M) for target in ("demo", "test", "lint", "docs", "bench", "test-corpus")
+        re.search(rf"^{target}:", text, re.MULTILINE)
+        for target in ("demo", "test", "lint", "docs", "bench", "test-corpus")
     )

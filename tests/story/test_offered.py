@@ -14,7 +14,7 @@ HARDWARE = (
     "acs-hidden",
     pytest.param("gpu-missing", marks=NEVER_CONFIRMED),
     "gpu-swapped",
-    pytest.param("iommu-off", marks=NEVER_CONFIRMED),
+    "iommu-off",
     "link-narrow",
     "rebar-off",
     "renumber",
