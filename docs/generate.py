@@ -50,7 +50,8 @@ def exit_codes() -> str:
     tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1]
     return (
         f"{NOTE}# Exit codes\n\n| code | meaning |\n|---|---|\n{rows}\n\n"
-        f"Where several hold, over many hosts too, the first of {order} wins.\n\n## The errors behind them\n\n```text\n{inspect.cleandoc(tree)}\n```\n"
+        f"Where several hold, over many hosts too, the first of {order} wins.\n\n"
+        f"## The errors behind them\n\n```text\n{inspect.cleandoc(tree)}\n```\n"
     )
 
 

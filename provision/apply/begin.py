@@ -14,6 +14,7 @@ from provision.apply.outcome import Seams
 from provision.apply.owner import this_process
 from provision.apply.records import DeadManTerms, Started, Step
 from provision.apply.steps import guests_of
+from provision.apply.unfinished import hint_for, open_run, state_of
 from provision.errors import PvectlError
 from provision.plan.model import Plan, VmCreate
 from provision.remote.session import Session
@@ -22,12 +23,13 @@ from provision.remote.session import Session
 def refuse_unfinished(session: Session) -> tuple[runs.Run, ...]:
     """Return the host's runs.  Raises LockHeld where one of them is unfinished."""
     existing = runs.load_all(session)
-    open_run = next((run for run in reversed(existing) if run.is_unfinished), None)
-    if open_run is not None:
-        who = open_run.start.owner
+    run = open_run(existing)
+    if run is not None:
+        who, state = run.start.owner, state_of(run, session)
         raise LockHeld(
-            f"Unable to begin a run on {session.target}: run {open_run.id} of {who.owner} on {who.host} is unfinished",
-            f"go on with it by: pvectl apply --resume {open_run.id}, or undo it by: pvectl rollback {open_run.id}",
+            f"Unable to begin a run on {session.target}: run {run.id} of {who.owner} on {who.host} is unfinished "
+            f"({state})",
+            hint_for(run, state),
         )
     return existing
 

@@ -37,8 +37,9 @@ def _entries(plan: Plan, model: HostModel) -> list[str]:
     for change in plan.changes:
         op = change.operation
         if isinstance(op, MappingPut) and change.confirm_after_reboot:
+            stays = () if op.id in _left_valid(plan) else op.before or ()
             for entry in op.entries:
-                wrong += _entry(op.id, entry, model)
+                wrong += [] if entry in stays else _entry(op.id, entry, model)
     return wrong
 
 
@@ -64,9 +65,14 @@ def _entry(mapping: str, raw: str, model: HostModel) -> list[str]:
     ]
 
 
+def _left_valid(plan: Plan) -> set[str]:
+    """Return the mappings that must be valid now; another one keeps an entry that only the user can decide."""
+    return {e.subject.removeprefix("mapping/") for e in plan.expectations if e.check == "mapping-valid"}
+
+
 def confirm_mappings(plan: Plan, link: Link, run: str) -> None:
-    """Raise ApplyStopped where Proxmox' own check of a mapping that the plan wrote finds an error."""
-    ours = {c.operation.id for c in plan.changes if isinstance(c.operation, MappingPut)}
+    """Raise ApplyStopped where Proxmox' own check of a mapping that the plan leaves valid finds an error."""
+    ours = _left_valid(plan)
     if not ours:
         return
     wrong = [

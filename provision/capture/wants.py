@@ -94,7 +94,7 @@ PROXMOX_WANTS: tuple[Want, ...] = (
         "/etc/pve/corosync.conf",
         "/etc/pve/.members",
         "/run/qemu-server/*.pid",
-        "/var/lib/pvectl/{identity.json,mapping_unit.py}",
+        "/var/lib/pvectl/{identity.json,lock,mapping_unit.py}",
         "/etc/systemd/system/pvectl-mapping.service",
         "/etc/systemd/system/pve-{guests,ha-lrm}.service.d/pvectl-mapping.conf",
     ),

@@ -77,6 +77,7 @@ def command(
         if resume:
             outcome = _resume(work, given.run, options)
         else:
+            _refuse_unfinished(work)
             wanted = document or _make_plan(site, work, accept_lost_text=accept_lost_text)
             _show_plan(wanted, output, was_seen=document is not None and yes)
             outcome = _apply(work, wanted, options)
@@ -91,6 +92,13 @@ def _check_usage(given: Words, plan: Path | None, *, resume: bool) -> None:
         raise UsageError("Unable to resume a plan file: a run has its own plan on the host", hint)
     if given.run and not resume:
         raise UsageError(f"Unable to apply run {given.run}: it has begun", f"pvectl apply --resume {given.run}")
+
+
+def _refuse_unfinished(work: Work) -> None:
+    """Say that a run is unfinished before a whole plan is made and shown."""
+    from provision.apply.begin import refuse_unfinished
+
+    refuse_unfinished(work.session)
 
 
 def _make_plan(site: Site, work: Work, *, accept_lost_text: bool) -> Plan:

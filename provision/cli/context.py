@@ -108,7 +108,7 @@ def open_pve(site: Site, session: Session | None) -> PveSession:
     from provision.inventory.secrets import read_secret
     from provision.pve.open import open_pve as connect_pve
 
-    return connect_pve(site.host, session, read_secret)
+    return connect_pve(site.host, session, read_secret, name=site.name)
 
 
 def load_or_read(site: Site | None, from_: Path | None) -> Capture:

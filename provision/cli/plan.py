@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from provision.cli import context, output
 from provision.cli.output import OutputFormat
+
+if TYPE_CHECKING:
+    from provision.plan.model import Plan
 
 
 def command(
@@ -54,7 +57,7 @@ def command(
     if output_format is OutputFormat.json:
         output.emit_json("plan", plan)
     else:
-        output.answer(plan_text(plan, next_command=_next(site.name, out, empty=plan.is_empty), style=output.style))
+        output.answer(plan_text(plan, next_command=_next(site.name, out, plan), style=output.style))
     return 2 if detailed_exitcode and not plan.is_empty else 0
 
 
@@ -73,7 +76,9 @@ def _save(path: Path, data: dict[str, Any]) -> None:
     output.progress(f"plan written to {path}")
 
 
-def _next(name: str, out: Path | None, *, empty: bool) -> str:
-    if empty:
+def _next(name: str, out: Path | None, plan: Plan) -> str:
+    if plan.unfinished is not None:
+        return plan.unfinished.next_command
+    if plan.is_empty:
         return f"pvectl verify {name}"
     return f"pvectl apply {out}" if out is not None else f"pvectl apply {name}"

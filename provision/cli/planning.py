@@ -76,7 +76,8 @@ def _public_keys(vmid: int, path: Path) -> tuple[str, ...]:
 
 
 def plan_now(site: Site, *, accept_lost_text: bool = False) -> Plan:
-    """Read the host and plan, over one connection."""
+    """Read the host and plan, over one connection.  An unfinished run is told with what it waits for."""
+    from provision.apply.unfinished import find_unfinished
     from provision.capture.collect import collect_host
     from provision.cli.context import open_session
     from provision.host.assemble import assemble
@@ -84,7 +85,9 @@ def plan_now(site: Site, *, accept_lost_text: bool = False) -> Plan:
     with open_session(site) as session:
         model = assemble(collect_host(session))
         commands = present_commands(site, session, model)
-    return plan_for(site, model, accept_lost_text=accept_lost_text, commands=commands)
+        unfinished = find_unfinished(session, site.name)
+    plan = plan_for(site, model, accept_lost_text=accept_lost_text, commands=commands)
+    return plan.model_copy(update={"unfinished": unfinished})
 
 
 def present_commands(site: Site, session: Session, model: HostModel) -> dict[int, str]:

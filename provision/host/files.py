@@ -19,6 +19,7 @@ SINGLE = (
     "/etc/pve/mapping/pci.cfg",
     "/etc/pve/corosync.conf",
     "/var/lib/pvectl/identity.json",
+    "/var/lib/pvectl/lock",
     "/var/lib/pvectl/mapping_unit.py",
     "/etc/systemd/system/pvectl-mapping.service",
     "/etc/systemd/system/pve-guests.service.d/pvectl-mapping.conf",

@@ -15,6 +15,7 @@ from provision.inventory.models import Policies
 from provision.pci.kernel_options import is_at_least
 from provision.plan.boot_change import BootEdit, BootWish, TokenEdit
 from provision.plan.boot_source import Source, text_of
+from provision.plan.iommu_off import switches_off
 from provision.plan.render import Render
 
 
@@ -80,14 +81,10 @@ def is_passthrough(token: Token) -> bool:
     return (token.key, token.value) in (("iommu", "pt"), ("iommu.passthrough", "1"))
 
 
-_SWITCHES = ("iommu", "amd_iommu", "intel_iommu")
-
-
 def _iommu_on(model: HostModel, needs_iommu: bool, line: Cmdline) -> _Part:
     if not needs_iommu:
         return [], []
-    off = [t for t in line.kernel if t.key in _SWITCHES and "off" in (t.value or "").split(",")]
-    removed = [TokenEdit(t.raw, "it turns the IOMMU off: no GPU can go to a guest") for t in off]
+    removed = [TokenEdit(raw, "it turns the IOMMU off: no GPU can go to a guest") for raw in switches_off(line)]
     is_old_intel = model.kernel.cpu_vendor == "GenuineIntel" and not is_at_least(
         known(model.kernel.release, "") or None, 6, 8
     )

@@ -29,6 +29,7 @@ from provision.plan.planners import PLANNERS
 from provision.plan.planners.vm_create import new_vm
 from provision.plan.planners.vm_numa import hugepage_tokens
 from provision.plan.render import Render, shipped_templates
+from provision.plan.unfinished import unfinished_of
 
 _T = TypeVar("_T")
 
@@ -53,7 +54,7 @@ def make_plan(
     without it QEMU's command line of now is predicted.
 
     Raises GuardRefused where the host would lose its network, disks or only console; InventoryError where the
-    wish does not fit the host; Refused where the IOMMU is off and stays off; CaptureError where a needed fact is not
+    wish does not fit the host; Refused where the IOMMU is off; CaptureError where a needed fact is not
     known; GuestLocked; ConsentNeeded.
     """
     maker = _Maker(name, model, host, policies, identities, version, render or shipped_templates(), commands or {})
@@ -206,6 +207,7 @@ class _Maker:
             gpus=tuple(_row(context, gpu) for gpu in self.model.gpus()),
             stops_guests=stops,
             starts_guests=tuple(self._starts(context, changes, stops)),
+            unfinished=unfinished_of(self.name, self.model),
             warnings=(*self._warnings(context), *(w for outcome in outcomes for w in outcome.warnings)),
         )
 

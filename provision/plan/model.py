@@ -163,6 +163,15 @@ class GpuRow(Frozen):
     """Group that the mapping names for it now; another number than ``group_now`` keeps its VMs from starting."""
 
 
+class UnfinishedRun(Frozen):
+    """A run that has the host's lock: nothing new is begun before it has ended or is undone."""
+
+    run: str
+    state: str = ""
+    """``at work``, ``waiting for the reboot`` or ``stopped``; empty where a capture alone does not tell."""
+    next_command: str
+
+
 class Plan(Frozen):
     host: str
     """Inventory name or target."""
@@ -180,6 +189,7 @@ class Plan(Frozen):
     ``None`` where the plan changes nothing that a boot reads."""
     way_back: tuple[str, ...] = ()
     """What happens where the host does not come back as planned, in sentences."""
+    unfinished: UnfinishedRun | None = None
 
     @property
     def needs_reboot(self) -> bool:

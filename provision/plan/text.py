@@ -19,7 +19,7 @@ _WIDTH = 100
 def plan_text(plan: Plan, *, next_command: str, style: Style | None = None) -> str:
     """Return the whole plan as text; ``next_command`` is what to run next, empty where nothing is to be said."""
     paint = style or _plain
-    parts = [_head(plan, paint), _gpus(plan.gpus, paint)]
+    parts = [_head(plan, paint), _unfinished(plan, paint), _gpus(plan.gpus, paint)]
     parts += [_change(number, change, paint) for number, change in enumerate(plan.changes, start=1)]
     parts += [_guests(plan), _unchanged(plan, paint), _way_back(plan, paint), _warnings(plan, paint)]
     parts += [_foot(plan, next_command, paint)]
@@ -37,6 +37,17 @@ def _head(plan: Plan, paint: Style) -> str:
     count = len(plan.changes)
     reboot = ", one reboot" if plan.needs_reboot else ", no reboot"
     return paint(f"Plan for {plan.host}{node}: {count} step{'' if count == 1 else 's'}{reboot}.", "bold")
+
+
+def _unfinished(plan: Plan, paint: Style) -> str:
+    if plan.unfinished is None:
+        return ""
+    state = f" ({plan.unfinished.state})" if plan.unfinished.state else ""
+    text = (
+        f"Run {plan.unfinished.run} is unfinished{state}: apply begins nothing new before it has ended or is undone, "
+        "and then the plan is another one"
+    )
+    return "\n".join(paint(line, "yellow") for line in _wrapped("warning: ", text))
 
 
 def _gpus(rows: Sequence[GpuRow], paint: Style) -> str:

@@ -42,9 +42,10 @@ READ_TIMEOUT_S: Final = 40.0
 class HttpsCaller:
     """A :class:`provision.pve.caller.Caller` over one pinned, verified session."""
 
-    def __init__(self, api: Any, where: str, *, is_root: bool, ticket: TicketAuth | None) -> None:
+    def __init__(self, api: Any, where: str, *, is_root: bool, ticket: TicketAuth | None, port: int = PORT) -> None:
         self._api = api
         self._where = where
+        self._port = port
         self._is_root = is_root
         self._ticket = ticket
         self._session: requests.Session = api._store["session"]  # noqa: SLF001 (proxmoxer has no public way)
@@ -124,7 +125,7 @@ class HttpsCaller:
                 f"{start}: the certificate of the API is not trusted ({_cause(error)})",
                 "give ca_file or fingerprint in the inventory; nothing secret was sent",
             )
-        unsent = _unsent(error, start, self._where)
+        unsent = _unsent(error, start, self._where, self._port)
         if unsent is not None:
             return unsent
         if verb != "get":
@@ -134,17 +135,17 @@ class HttpsCaller:
         return ConnectionCut(f"{start}: the connection was cut ({_cause(error)})", "", self._where)
 
 
-def _unsent(error: requests.exceptions.RequestException, start: str, where: str) -> RemoteError | None:
+def _unsent(error: requests.exceptions.RequestException, start: str, where: str, port: int) -> RemoteError | None:
     """Return the error for a request that never left, ``None`` where it may have been carried out."""
     if isinstance(error, requests.exceptions.ConnectTimeout):
-        return TimeLimit(f"{start}: no connection within {CONNECT_TIMEOUT_S:.0f} s", "is port 8006 open?", where)
+        return TimeLimit(f"{start}: no connection within {CONNECT_TIMEOUT_S:.0f} s", f"is port {port} open?", where)
     reason = getattr(error.args[0], "reason", None) if error.args else None
     if isinstance(reason, urllib3.exceptions.NameResolutionError):
         return NameNotFound(
-            f"{start}: the name is not known", "give api.url: https://ADDRESS:8006 in the inventory", where
+            f"{start}: the name is not known", f"give api.url: https://ADDRESS:{port} in the inventory", where
         )
     if isinstance(reason, urllib3.exceptions.NewConnectionError):
-        return ConnectionRefused(f"{start}: {_cause(error)}", "is pveproxy running, and port 8006 open?", where)
+        return ConnectionRefused(f"{start}: {_cause(error)}", f"is pveproxy running, and port {port} open?", where)
     return None
 
 
@@ -176,16 +177,18 @@ def connect_https(
     node: str | None,
     secret: str,
     *,
+    name: str = "",
     certificate_pem: str | None = None,
     timeouts: tuple[float, float] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
 ) -> PveObjects:
     """Open Proxmox' API on ``address`` with the credentials of ``api`` and ``secret``.
 
     Trust, in this order: ``api.fingerprint``, ``api.ca_file``, ``certificate_pem`` (read over a verified
-    way), the system's authorities.  ``node`` is asked for where it is not given.
+    way), the system's authorities.  ``node`` is asked for where it is not given.  ``name`` is the host's name for
+    messages, beside the address.
     """
     host, port = _place(api, address)
-    where = f"{host}:{port}"
+    where = f"{name} (API {host}:{port})" if name else f"{host}:{port}"
     pin = _pin(api, certificate_pem)
     verify: Verify = api.ca_file if api.ca_file is not None else pin is None
     client = proxmoxer.ProxmoxAPI(
@@ -201,7 +204,7 @@ def connect_https(
     )
     ticket = TicketAuth(api.user or "", secret, verify, timeouts, where) if api.auth == "ticket" else None
     _harden(client, pin, ticket)
-    caller = HttpsCaller(client, where, is_root=ticket is not None and api.user == "root@pam", ticket=ticket)
+    caller = HttpsCaller(client, where, is_root=ticket is not None and api.user == "root@pam", ticket=ticket, port=port)
     return PveObjects(caller, node or own_node(caller))
 
 

@@ -95,8 +95,8 @@ def _single(bar: Bar) -> Range:
 
 
 def _conventional(gpus: Mapping[int, Sequence[Bar]], slots: Mapping[int, GuestSlot], padding: int) -> Range:
-    """Return the range of ``pcidmi``: three bridges, each with its GPUs or its padding."""
-    return _around([_bus(name, gpus, slots, padding) for name in _CONVENTIONAL])
+    """Return the range of ``pcidmi``: three bridges, each with its GPUs or its padding; the last one stands first."""
+    return _around([_bus(name, gpus, slots, padding) for name in reversed(_CONVENTIONAL)])
 
 
 def _bus(name: str, gpus: Mapping[int, Sequence[Bar]], slots: Mapping[int, GuestSlot], padding: int) -> Range:
@@ -106,8 +106,10 @@ def _bus(name: str, gpus: Mapping[int, Sequence[Bar]], slots: Mapping[int, Guest
         for bar in sorted(bars, key=lambda bar: bar.index)
         if slots[index].bus == name and is_counted(bar)
     ]
-    # Network card and disks have small BARs of their own there.
+    # Network card and disks have small BARs of their own; the bridge pci.3 for more disks stands on pci.0.
     inside.append(Range(length=1 << 20, alignment=1 << 20))
+    if name == "pci.0" and padding:
+        inside.append(Range(length=padding, alignment=padding))
     around = _around(inside)
     return Range(length=max(around.length, padding), alignment=max(around.alignment, padding))
 

@@ -18,16 +18,20 @@ _CERTIFICATES = ("pveproxy-ssl.pem", "pve-ssl.pem")
 """pveproxy shows the first that exists (pve-cluster src/PVE/Cluster.pm)."""
 
 
-def open_pve(host: Host | None, session: Session | None, secret_of: Callable[[SecretRef], str]) -> PveSession:
+def open_pve(
+    host: Host | None, session: Session | None, secret_of: Callable[[SecretRef], str], *, name: str = ""
+) -> PveSession:
     """Return Proxmox' objects by token, by ticket, or by the host's own ``pvesh``.
 
     With a session the API's certificate is read over it and pinned, unless the inventory names a
-    ``ca_file`` or ``fingerprint``.  Raises :class:`PveError` where there is no way in.
+    ``ca_file`` or ``fingerprint``.  ``name`` is the host's name for messages.  Raises :class:`PveError` where there
+    is no way in.
     """
     api = host.api if host is not None else Api()
     if host is not None and api.auth != "none" and api.secret is not None:
         node, certificate = _own_certificate(session) if session is not None else (None, None)
-        return connect_https(api, _address(host), node, secret_of(api.secret), certificate_pem=certificate)
+        secret = secret_of(api.secret)
+        return connect_https(api, _address(host), node, secret, name=name, certificate_pem=certificate)
     if session is None:
         raise PveError(
             "Unable to reach Proxmox: neither a session on the host nor credentials of its API are given",

@@ -43,6 +43,7 @@ from provision.plan.model import (
     ActionRun,
     Basis,
     Change,
+    Expectation,
     FileRemove,
     FileWrite,
     GpuRow,
@@ -186,7 +187,7 @@ class FakeHost:
         return f"boot-{self.boots}"
 
     def group(self, bus: str) -> int:
-        base = {"41": 10, "61": 11}[bus]
+        base = {"41": 10, "61": 11}.get(bus, 0)
         moved = "iommu=pt" in self.cmdline and not self.reboots_wrong
         return base + 10 if moved else base
 
@@ -913,7 +914,10 @@ def full_plan(host: FakeHost) -> Plan:
         basis=basis(host),
         changes=changes,
         unchanged=(),
-        expectations=(),
+        expectations=tuple(
+            Expectation(check="mapping-valid", subject=f"mapping/{name}", expected="valid")
+            for name in ("gpu-0", "pool")
+        ),
         gpus=rows,
         stops_guests=running,
         starts_guests=(100,),

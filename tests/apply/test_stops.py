@@ -10,6 +10,8 @@ from provision.errors import ApplyStopped, ChangedHostKey, ConnectionRefused, In
 from provision.pve.session import TaskResult
 from provision.remote.session import RunResult
 
+from .conftest import entry
+
 GRUB = "/etc/default/grub.d/pvectl.cfg"
 VFIO = "/etc/modprobe.d/vfio.conf"
 
@@ -75,6 +77,22 @@ def test_proxmox_own_check_is_asked_too(bench, monkeypatch):
     monkeypatch.setattr("provision.apply.course.confirm_groups", lambda *_: None)
     bench.host.reboots_wrong = True
     assert "Proxmox refuses" in stopped(bench)[0].message
+
+
+def test_an_entry_that_only_the_user_can_decide_stops_nothing(bench):
+    gone = entry("99", 7)
+    bench.host.mappings["pool"] = ((gone, *bench.host.mappings["pool"][0]), "all of them")
+    plan = bench.plan()
+    valid = tuple(e for e in plan.expectations if e.subject != "mapping/pool")
+    changes = tuple(with_entry(change, gone) if change.id == "mapping.pool" else change for change in plan.changes)
+    plan = plan.model_copy(update={"expectations": valid, "changes": changes})
+    assert bench.apply(plan, reboot=True).status == "done"
+    assert bench.host.mappings["pool"][0] == (gone, entry("41", 20), entry("61", 21))
+
+
+def with_entry(change, raw):
+    operation = change.operation.model_copy(update={"entries": (raw, *change.operation.entries)})
+    return change.model_copy(update={"operation": operation})
 
 
 def test_someone_changes_an_object_between_two_steps(bench):

@@ -121,7 +121,9 @@ def test_nothing_there(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"lspci output\n" * 100, gzip.compress(b"no archive\n" * 100), gzip.compress(b"")]
+    "content",
+    [b"", b"lspci output\n" * 100, gzip.compress(b"no archive\n" * 100), gzip.compress(b"")],
+    ids=["empty", "text", "gzip of text", "gzip of nothing"],
 )
 def test_something_else(tmp_path, content):
     path = tmp_path / "a.tar.gz"

@@ -111,8 +111,8 @@ def test_the_key_file_is_not_there(host: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("wrong-token", ("Authentication failed!", "token")),
-        ("api-down", ("Connection refused", "pveproxy")),
+        ("wrong-token", ("pve1 (API 127.0.0.1:", "Authentication failed!", "token")),
+        ("api-down", ("pve1 (API 127.0.0.1:", "Connection refused", "pveproxy")),
         ("no-quorum", ("pve1", "without quorum /etc/pve is read-only")),
         ("mapping-damaged", ("pve1", "/etc/pve/mapping/pci.cfg", "line 9", "--accept-lost-text")),
     ],

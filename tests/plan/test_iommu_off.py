@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -49,25 +50,26 @@ def test_a_wish_without_gpus_needs_none(epyc: HostModel, plan_for: Callable[...,
     plan_for(off(epyc, None), {"vms": {}})
 
 
-@pytest.mark.parametrize("policy", ["pt", "keep"])
-def test_what_the_command_line_turned_off_the_plan_turns_on(
-    lab: Callable[..., Any], plan_for: Callable[..., Any], policy: str
+def test_what_the_command_line_turned_off_is_for_the_user(
+    lab: Callable[..., Any], plan_for: Callable[..., Any]
 ) -> None:
     machine = lab(cmdline=OFF)
-    plan = plan_for(machine.model(), iommu=policy)
-    assert any("remove amd_iommu=off" in change.title.lower() for change in plan.changes)
-    machine.apply(plan)
-    after = machine.model()
-    assert after.iommu.units
-    assert plan_for(after, iommu=policy).is_empty
-    assert {row.bdf: row.group_after for row in plan.gpus} == {f.bdf: f.iommu_group for f in after.gpus()}
+    with pytest.raises(Refused, match=r"the kernel was told so \(amd_iommu=off\)") as caught:
+        plan_for(machine.model(), iommu="pt")
+    assert caught.value.hint == ("remove amd_iommu=off from /etc/default/grub, run update-grub, reboot, and plan again")
+    grub = machine.path("/etc/default/grub")
+    grub.write_text(grub.read_text().replace(" amd_iommu=off", ""))
+    with pytest.raises(Refused) as caught:
+        plan_for(machine.model())
+    assert caught.value.hint.startswith("reboot, and plan again")
+    assert asyncio.run(machine.host.dispatch(("update-grub",), b"")).rc == 0
+    boot(machine.machine, machine.root, first=False)
+    assert plan_for(machine.model()).changes
 
 
-def test_what_was_removed_from_the_files_waits_for_a_boot_only(epyc: HostModel, plan_for: Callable[..., Any]) -> None:
-    gone = tuple(f.model_copy(update={"iommu_group": None}) for f in epyc.pci)
-    model = off(epyc, running_cmdline=OFF).model_copy(update={"pci": gone})
-    model = model.model_copy(update={"iommu": model.iommu.model_copy(update={"groups": ()})})
-    assert plan_for(model).needs_reboot
+def test_an_old_intel_kernel_has_to_be_told(epyc: HostModel) -> None:
+    model = off(epyc, "DMAR", cpu_vendor="GenuineIntel", release="6.5.13-5-pve", running_cmdline="quiet")
+    assert "add intel_iommu=on to" in refusal(model).hint
 
 
 def test_off_for_another_reason_is_refused(epyc: HostModel) -> None:
@@ -76,11 +78,10 @@ def test_off_for_another_reason_is_refused(epyc: HostModel) -> None:
     assert "is not known" in refusal(off(epyc, running_cmdline=LOST)).message
 
 
-def test_a_command_line_that_cannot_be_edited_is_refused(epyc: HostModel) -> None:
+def test_where_the_boot_loader_is_not_known_no_file_is_named(epyc: HostModel) -> None:
     unread = epyc.boot.model_copy(update={"kind": "unknown", "cmdline_file": LOST})
     model = off(epyc, running_cmdline=OFF).model_copy(update={"boot": unread})
-    assert "cannot be edited" in refusal(model).message
-    assert refusal(model).hint == "be root"
+    assert refusal(model).hint == "remove amd_iommu=off from the kernel command line, reboot, and plan again"
 
 
 def test_units_that_were_not_read_are_no_evidence(epyc: HostModel) -> None:

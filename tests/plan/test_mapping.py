@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from provision.errors import GuardRefused, InventoryError
+from provision.errors import GuardRefused, InventoryError, Refused
 from provision.evidence import Unknown
 from provision.host.model import HostModel
+from provision.lab import breakage
+from provision.lab.boot import boot
 from provision.plan.model import MappingPut, Plan
 from provision.pve.mapping import parse_entry
 from provision.pve.model import PciMapping
@@ -86,6 +88,21 @@ def test_an_entry_that_only_the_user_can_decide_is_a_warning(epyc: HostModel, pl
     assert "old" not in puts(plan)
     assert any("old" in warning and "gone" in warning for warning in plan.warnings)
     assert not any(e.subject == "mapping/old" for e in plan.expectations)
+
+
+def test_a_mapping_that_is_half_repaired_is_not_expected_valid(lab: Callable[..., Any], plan_for: PlanFor) -> None:
+    machine = lab()
+    breakage.change_hardware(machine.root, "gpu-missing")
+    boot(machine.machine, machine.root, first=False)
+    model = machine.model()
+    plan = plan_for(model)
+    assert "rtx6000" in puts(plan)
+    assert any(u.subject == "mapping rtx6000" and "gone" in u.reason for u in plan.unchanged)
+    valid = {e.subject for e in plan.expectations if e.check == "mapping-valid"}
+    assert valid == {f"mapping/gpu-{n}" for n in range(7)}
+    with pytest.raises(Refused, match="starts no VM with mapping rtx6000") as caught:
+        plan_for(model, {"vms": {100: {"gpus": "all", "mapping": "pool"}}})
+    assert "pvectl mapping repair pve1 --mapping rtx6000 --drop-gone" in caught.value.hint
 
 
 def test_a_pool_where_it_is_wished(epyc: HostModel, plan_for: PlanFor) -> None:

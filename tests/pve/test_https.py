@@ -237,6 +237,13 @@ def test_every_recording_of_a_refusal(api: FakeApi, reply: Any) -> None:
     assert len(rows) > 100
 
 
+@pytest.mark.parametrize("kind", [token, ticket])
+def test_messages_name_host_and_address(api: FakeApi, reply: Any, kind: Any) -> None:
+    api.answer = lambda _: reply(status=401, reason="no", body=...)
+    with pytest.raises(PveAuthFailed, match=rf" on gpu-host \(API {api.url.removeprefix('https://')}\): "):
+        connect_https(kind(api), "127.0.0.1", "pve1", SECRET, name="gpu-host").version()
+
+
 def test_a_missing_privilege_is_named(api: FakeApi, reply: Any) -> None:
     text = "Permission check failed (/mapping/pci/h200, Mapping.Modify)"
     api.answer = lambda _: reply(status=403, reason=text, body={"data": None, "message": f"{text}\n"})
@@ -279,8 +286,9 @@ def test_hints(api: FakeApi, reply: Any, status: int, text: str, hint: str) -> N
 
 def test_ways_that_lead_nowhere(api: FakeApi) -> None:
     nobody = token(api).model_copy(update={"url": "https://127.0.0.1:1"})
-    with pytest.raises(ConnectionRefused, match="Connection refused"):
+    with pytest.raises(ConnectionRefused, match="Connection refused") as caught:
         connect_https(nobody, "x", "pve1", SECRET).version()
+    assert caught.value.hint == "is pveproxy running, and port 1 open?"
     nameless = token(api).model_copy(update={"url": "https://no-such-host.invalid:8006"})
     with pytest.raises(NameNotFound):
         connect_https(nameless, "x", "pve1", SECRET).version()

@@ -9,10 +9,9 @@ import pytest
 
 pytestmark = pytest.mark.laws
 
-NEVER_CONFIRMED = pytest.mark.xfail(reason="plan offers what apply can never confirm after the reboot")
 HARDWARE = (
     "acs-hidden",
-    pytest.param("gpu-missing", marks=NEVER_CONFIRMED),
+    "gpu-missing",
     "gpu-swapped",
     "iommu-off",
     "link-narrow",

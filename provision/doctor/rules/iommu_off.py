@@ -43,7 +43,7 @@ def _cause(model: HostModel) -> tuple[str, tuple[str, ...], tuple[Evidence, ...]
         words = " ".join(token.raw for token in off)
         return (
             f"the kernel was told so ({words})",
-            (f"remove {words} from the kernel command line, then reboot; pvectl plan does it where a VM gets a GPU",),
+            (f"remove {words} from the kernel command line, then reboot",),
             tuple(cite.running(token) for token in off),
         )
     if isinstance(table, Unknown):

@@ -10,6 +10,7 @@ from provision.plan.boot_change import BootEdit, TokenEdit
 from provision.plan.context import Context, Notes, Outcome
 from provision.plan.model import ActionRun, Change
 from provision.plan.planners.file_change import file_change
+from provision.plan.unfinished import run_with_lock
 
 _TOOL = {"grub": "update-grub", "grub-pbt": "boot-refresh", "systemd-boot": "boot-refresh"}
 _FROM_LOADER = ("BOOT_IMAGE", "root", "ro", "initrd")
@@ -123,7 +124,7 @@ def _evidence(context: Context) -> str:
 
 
 def _others(context: Context) -> list[str]:
-    """Say what else the next boot brings: edits that somebody made and never booted."""
+    """Say what else the next boot brings: edits that somebody, or an unfinished run, made and never booted."""
     boot, running = context.boot, context.model.kernel.running_cmdline
     if isinstance(boot.configured, Unknown) or isinstance(running, Unknown):
         return []
@@ -132,7 +133,9 @@ def _others(context: Context) -> list[str]:
     coming = [t.raw for t in then.kernel if not now.has(t.raw) and t.raw not in ours]
     going = [t.raw for t in now.kernel if not then.has(t.raw) and t.raw not in ours and t.key not in _FROM_LOADER]
     words = [*(f"adds {raw}" for raw in coming), *(f"drops {raw}" for raw in going)]
-    return [f"The next boot also {', '.join(words)}: edited by someone else and not booted yet"] if words else []
+    run = run_with_lock(context.model)
+    who = f"run {run} of pvectl" if run else "someone else"
+    return [f"The next boot also {', '.join(words)}: edited by {who} and not booted yet"] if words else []
 
 
 def _expect(context: Context, notes: Notes) -> None:

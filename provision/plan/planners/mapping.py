@@ -6,6 +6,7 @@ reboot changes are written after it, and only as predicted.
 
 from __future__ import annotations
 
+from provision.errors import Refused
 from provision.evidence import Unknown
 from provision.plan.context import Context, MappingTarget, Notes, Outcome
 from provision.plan.diffs import entry_diff
@@ -18,6 +19,8 @@ def plan_mapping(context: Context) -> Outcome:
     notes = Notes()
     used = {slot.mapping for vm in context.vms for slot in vm.slots}
     for target in context.mappings:
+        if target.id in used:
+            _refuse_undecided(context, target)
         for refused in target.refused:
             notes.keep(f"mapping {target.id}", refused)
             notes.warnings.append(f"Mapping {target.id} has an entry that only you can decide: {refused}")
@@ -28,6 +31,17 @@ def plan_mapping(context: Context) -> Outcome:
         if target.id in used or (target.is_changed and not target.refused):
             notes.expect("mapping-valid", f"mapping/{target.id}", "valid")
     return notes.outcome()
+
+
+def _refuse_undecided(context: Context, target: MappingTarget) -> None:
+    """Raise Refused where a VM would get a mapping that Proxmox refuses as a whole after the plan."""
+    if target.refused:
+        raise Refused(
+            f"Unable to plan for {context.name}: Proxmox starts no VM with mapping {target.id} while one of its "
+            f"entries is not valid, and only you can decide this one: {target.refused[0]}",
+            f"drop or assign it first: pvectl mapping repair {context.name} --mapping {target.id} --drop-gone, "
+            f"or --assign {target.id}:N=ADDRESS",
+        )
 
 
 def _put(context: Context, target: MappingTarget) -> Change:
