@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.pvectl-installed
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all test-corpus lint docs bench lock clean
+.PHONY: demo test test-laws test-kernel test-corpus lint docs bench lock clean
 
 demo: $(STAMP)
 	$(BIN)/python -m provision.cli.demo
@@ -13,8 +13,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "not corpus and not laws and not realkernel and not gpu and not wheel" $(ARGS)
 
-test-all: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m "not corpus and not realkernel and not gpu" $(ARGS)
+test-laws: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 -m "laws or wheel" $(ARGS)
+
+test-kernel: $(STAMP)
+	$(BIN)/python -m pytest -q -n 0 -m realkernel tests/realkernel tests/realkernel_ovmf $(ARGS)
 
 test-corpus: $(STAMP)
 	@test -n "$$PVECTL_CORPUS" && test -d "$$PVECTL_CORPUS" || { echo "test-corpus: PVECTL_CORPUS must name the folder with the public files" >&2; exit 1; }

@@ -56,6 +56,6 @@ def check_reboot(model: HostModel, session: Session, options: ApplyOptions) -> N
 
 def _needed(running: list[str], where: str, why: str) -> ConsentNeeded:
     return ConsentNeeded(
-        f"Unable to go on {where}: {', '.join(running)} is running, and {why}",
+        f"Unable to continue {where}: {', '.join(running)} is running, and {why}",
         "shut the guests down yourself, or allow it with --stop-guests",
     )

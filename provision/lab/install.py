@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from provision.lab import breakage, esp, grub, install_boot, install_pve, install_system
+from provision.lab import breakage, esp, grub, initrd, install_boot, install_pve, install_system
 from provision.lab.layout import lay_out
 from provision.lab.machine import Machine
 from provision.lab.storage import partitions, volumes
@@ -48,11 +48,18 @@ def install(machine: Machine, root: Path) -> None:
         **machine.files,
     }
     for path, text in files.items():
-        writer.file(path.lstrip("/"), text)
+        writer.file(path.lstrip("/"), text, _mode(path))
     for path, target in {**install_pve.links(machine), **_USR_LINKS}.items():
         writer.link(path, target)
     _devices(writer, machine)
     _boot_files(machine, root)
+
+
+def _mode(path: str) -> int:
+    """Proxmox' cluster file system shows one mode for all of its files, and a closer one below ``priv``."""
+    if path.startswith("/etc/pve/priv/"):
+        return 0o600
+    return 0o640 if path.startswith("/etc/pve/") else 0o644
 
 
 _USR_LINKS = {"lib": "usr/lib", "bin": "usr/bin", "sbin": "usr/sbin", "lib64": "usr/lib64"}
@@ -79,7 +86,9 @@ def _devices(writer: TreeWriter, machine: Machine) -> None:
 
 
 def _boot_files(machine: Machine, root: Path) -> None:
-    """What the installer ran last: update-grub, and proxmox-boot-tool where systemd-boot is the loader."""
+    """What the installer ran last: update-initramfs, update-grub, and proxmox-boot-tool where systemd-boot loads."""
+    for release in grub.kernels(root):
+        TreeWriter(root).file(initrd.path_of(release), initrd.image(root))
     TreeWriter(root).file(grub.GRUB_CFG, grub.generate(root, root_device(machine)), mode=0o600)
     if machine.boot.loader == "systemd-boot":
         for uuid in esp.uuids(root):

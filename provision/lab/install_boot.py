@@ -31,7 +31,6 @@ def _kernels(machine: Machine) -> dict[str, str]:
     for release in (machine.versions.kernel, *machine.versions.older_kernels):
         modules = f"/usr/lib/modules/{release}"
         found[f"/boot/vmlinuz-{release}"] = f"a lab's kernel {release}\n"
-        found[f"/boot/initrd.img-{release}"] = f"a lab's initial RAM disk {release}\n"
         found[f"/boot/config-{release}"] = _KERNEL_CONFIG
         found[f"{modules}/modules.dep"] = _MODULES_DEP
         found[f"{modules}/modules.builtin"] = (

@@ -70,7 +70,7 @@ class Lab:
         node.access.add_token(token, self.site.read_secret(self.site.token))
         folder = f"/etc/pve/nodes/{node.name}"
         self.host.root.write(f"{folder}/pve-ssl.pem", pem, mode=0o640)
-        self.host.root.write("/etc/pve/pve-root-ca.pem", pem, mode=0o644)
+        self.host.root.write("/etc/pve/pve-root-ca.pem", pem, mode=0o640)
         for vmid, setup in self.machine.vms.items():
             if setup.running:
                 node.run_task("qmstart", str(vmid), "root@pam", lambda task, vmid=vmid: _start(self.host, vmid, task))  # type: ignore[misc]

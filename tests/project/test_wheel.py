@@ -19,7 +19,9 @@ import provision
 from provision.resources import resource_path
 templates = resource_path("templates")
 assert Path(provision.__file__).parent in templates.parents, templates
-from provision.plan.render import render
+from provision.plan.render import shipped_templates
+text = shipped_templates()("host/grub-snippet.cfg.j2", {"tokens": ["iommu=pt"]})
+assert 'iommu=pt"' in text, text
 names = sorted(str(p.relative_to(templates)) for p in templates.rglob("*.j2"))
 assert names, "no templates in the wheel"
 print(len(names))

@@ -17,11 +17,8 @@ def within(host: Any, time: str) -> str:
     return host.inventory(lambda d: d["policies"].update(boot={"confirm_within": time}), "within.yaml")
 
 
-def test_a_boot_without_network_is_taken_back(
-    on_lab: Callable[..., Any], generate: Callable[[Any], None], set_up: Callable[[Any], Any]
-) -> None:
+def test_a_boot_without_network_is_taken_back(on_lab: Callable[..., Any], set_up: Callable[[Any], Any]) -> None:
     host = on_lab("epyc-8x-rtxpro6000", "network-lost", "quick-timers")
-    generate(host)
     before = set_up(host)
     wish = within(host, "2m")
     host.call("apply", "-i", wish, "--yes", "--reboot").must(5, "its dead-man acted", "pvectl rollback")

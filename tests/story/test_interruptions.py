@@ -21,10 +21,8 @@ ROLLBACK = ("rollback", "--yes", "--reboot", "--stop-guests")
 
 
 @pytest.fixture
-def host(on_lab: Callable[..., Any], generate: Callable[[Any], None]) -> Any:
-    started = on_lab()
-    generate(started)
-    return started
+def host(on_lab: Callable[..., Any]) -> Any:
+    return on_lab()
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ STORY = (
     (("apply", "plan.json", "--yes"), "run", 6),
     (("apply", "plan.json", "--yes"), "error", 4),
     (("apply", "--resume", "--reboot"), "run", 0),
+    (("confirm",), "run", 0),
     (("apply", "--yes"), "run", 0),
     (("verify",), "report", 0),
     (("rollback", "--yes"), "error", 4),

@@ -24,11 +24,8 @@ MODPROBE = "etc/modprobe.d/pvectl.conf"
 
 
 @pytest.mark.parametrize("on_host", [False, True], ids=["over SSH", "on the host"])
-def test_plan_apply_verify_and_back(
-    on_lab: Callable[..., Any], generate: Callable[[Any], None], set_up: Callable[[Any], Any], *, on_host: bool
-) -> None:
+def test_plan_apply_verify_and_back(on_lab: Callable[..., Any], set_up: Callable[[Any], Any], *, on_host: bool) -> None:
     host = on_lab(on_host=on_host)
-    generate(host)
     before = set_up(host)
     said = [host.pvectl("plan", "-o", "plan.json", "--detailed-exitcode").must(2)]
     assert set_up(host) == before
@@ -88,11 +85,8 @@ def _token_is_nowhere(host: Any, texts: list[str]) -> None:
         assert not [blob for blob in blobs if secret.encode() in blob]
 
 
-def test_a_reboot_of_ones_own_and_back_to_nothing(
-    on_lab: Callable[..., Any], generate: Callable[[Any], None], set_up: Callable[[Any], Any]
-) -> None:
+def test_a_reboot_of_ones_own_and_back_to_nothing(on_lab: Callable[..., Any], set_up: Callable[[Any], Any]) -> None:
     host = on_lab()
-    generate(host)
     before, beside = set_up(host), host.files("/var", "/usr", "/root")
     host.call("apply", "--yes").must(6, "--resume", "has to reboot")
     host.call("apply", "--resume").must(6, "has to reboot")
@@ -141,11 +135,10 @@ def test_one_line_with_a_lab_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.laws
 def test_a_policy_that_changes_later_is_a_run_of_its_own(
-    on_lab: Callable[..., Any], generate: Callable[[Any], None], set_up: Callable[[Any], Any]
+    on_lab: Callable[..., Any], set_up: Callable[[Any], Any]
 ) -> None:
     """Two runs, undone one by one, newest first."""
     host = on_lab()
-    generate(host)
     before = set_up(host)
     wish = host.inventory(lambda d: d["policies"].update(iommu="keep"), "first.yaml")
     host.call("apply", "-i", wish, "--yes", "--reboot").must(0)
@@ -213,11 +206,10 @@ def test_a_plan_of_another_state_is_refused(on_lab: Callable[..., Any], moved: M
 
 
 def test_a_boot_without_the_new_command_line_is_no_success(
-    on_lab: Callable[..., Any], generate: Callable[[Any], None], set_up: Callable[[Any], Any]
+    on_lab: Callable[..., Any], set_up: Callable[[Any], Any]
 ) -> None:
     """Firmware starts another disk's boot loader: everything was written, and the kernel does not have it."""
     host = on_lab(EPYC, "cmdline-lost")
-    generate(host)
     before = set_up(host)
     host.call("apply", "--yes", "--reboot").must(5, "pve1", "lacks iommu=pt", "not confirmed", "pvectl rollback")
     host.call("rollback", "--yes", "--reboot", "--stop-guests").must(0)
@@ -225,10 +217,9 @@ def test_a_boot_without_the_new_command_line_is_no_success(
 
 
 def test_a_mapping_of_somebody_else_is_no_concern_and_stays(
-    on_lab: Callable[..., Any], generate: Callable[[Any], None], set_up: Callable[[Any], Any]
+    on_lab: Callable[..., Any], set_up: Callable[[Any], Any]
 ) -> None:
     host = on_lab()
-    generate(host)
     host.call("plan", "-o", "plan.json").must(0)
     host.break_("mapping-edited")
     before = set_up(host)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from provision.lab import initrd
 from provision.lab.commands import boot_loaders
 from provision.lab.commands.answer import Answer, fail
 from provision.lab.commands.context import Machinery
@@ -17,7 +16,7 @@ def update_initramfs(host: Machinery, argv: tuple[str, ...], stdin: bytes) -> An
     out = ""
     for release in releases:
         out += f"update-initramfs: Generating /boot/initrd.img-{release}\n"
-        host.root.write(f"/boot/initrd.img-{release}", _image(host), mode=0o644)
+        host.root.write(initrd.path_of(release), initrd.image(host.root.root), mode=0o644)
         synced = boot_loaders.refresh(host)
         if synced.rc:
             return Answer(1, out + synced.out, synced.err)
@@ -31,11 +30,3 @@ def _releases(host: Machinery, argv: tuple[str, ...]) -> list[str]:
     if wanted == "all":
         return sorted(installed, reverse=True)
     return [release for release in sorted(installed, reverse=True)[:1] if wanted in (None, release)]
-
-
-def _image(host: Machinery) -> str:
-    settings = {
-        name: place.read_text(encoding="utf-8", errors="replace") for name, place in host.root.files("/etc/modprobe.d")
-    }
-    modules = host.root.read("/etc/initramfs-tools/modules") or ""
-    return json.dumps({"pvectl-lab": "initramfs", "modprobe.d": settings, "modules": modules}, indent=1) + "\n"

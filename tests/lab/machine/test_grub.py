@@ -16,6 +16,8 @@ FILES = {
     "lines": 'A="one\\\ntwo"\nB="three\nfour"\n',
     "unset": 'A="$NOT_THERE x"\nB=$A$A\n',
     "several": "A=1; B=2\n\n  C=3",
+    "plain words": "true\nA=plain # not this\n#B=no\n",
+    "again": 'A="a"\nA="$A b"\nB=\n',
 }
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from provision.lab import commands, esp
 from provision.lab.commands.answer import Answer
-from provision.lab.commands.shell_words import ShellSyntaxError, source
 from provision.lab.commands.systemd import wanted_at_boot
 from provision.lab.supervisor import RunningLab, running
 
@@ -19,35 +18,6 @@ def run(lab: RunningLab, *argv: str) -> Answer:
         return commands.run(lab.host, argv)
 
     return lab.call(on_loop())
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('A="quiet amd_iommu=on"\n', "quiet amd_iommu=on"),
-        ("A='quiet $B'\n", "quiet $B"),
-        ('B=x\nA="$B ${B}y"\n', "x xy"),
-        ('A="a"\nA="$A b"\n', "a b"),
-        ("A=plain # not this\n", "plain"),
-        ('A="one \\\n two"\n', "one  two"),
-        ('A="a \\"b\\" \\$c \\d"\n', 'a "b" $c \\d'),
-        ("A=$(id)x`id`y\n", "xy"),
-        ('#A="no"\nexport A="yes"\n', "yes"),
-        ('A="a"\nA+=" b"\n', "a b"),
-        ("echo hello\nA=1;B=2\n", "1"),
-        ("A=\n", ""),
-    ],
-)
-def test_assignments_are_read_as_a_shell_reads_them(text: str, expected: str) -> None:
-    variables: dict[str, str] = {}
-    source(text, variables)
-    assert variables["A"] == expected
-
-
-@pytest.mark.parametrize("text", ['A="open\n', "A='open\n", "A=`open\n", 'A="a\nB="b"\n'])
-def test_an_open_quote_is_a_syntax_error(text: str) -> None:
-    with pytest.raises(ShellSyntaxError, match="Unterminated quoted string"):
-        source(text, {})
 
 
 def test_update_grub_writes_what_the_defaults_and_snippets_say(lab: RunningLab) -> None:
@@ -83,6 +53,22 @@ def test_update_initramfs_takes_a_snapshot_of_the_module_settings(lab: RunningLa
     image = json.loads((lab.root / f"boot/initrd.img-{release}").read_text())
     assert image["modprobe.d"]["vfio.conf"] == "options vfio-pci ids=10de:2bb5\n"
     assert run(lab, "update-initramfs").rc == 1
+
+
+@pytest.mark.parametrize("machine", ["epyc-8x-rtxpro6000", "desktop-single-gpu"])
+def test_the_hosts_own_programs_write_what_was_installed(machine: str) -> None:
+    with running(machine) as lab:
+        paths = [lab.root / "boot/grub/grub.cfg", *sorted((lab.root / "boot").glob("initrd.img-*"))]
+        before = [(path.read_bytes(), path.stat().st_mode) for path in paths]
+        assert run(lab, "update-grub").rc == 0
+        assert run(lab, "update-initramfs", "-u", "-k", "all").rc == 0
+        assert [(path.read_bytes(), path.stat().st_mode) for path in paths] == before
+
+
+def test_every_file_of_the_cluster_has_one_mode(shared_lab: RunningLab) -> None:
+    found = {p: p.stat().st_mode & 0o777 for p in (shared_lab.root / "etc/pve").rglob("*") if p.is_file()}
+    assert len(found) > 5
+    assert {p: mode for p, mode in found.items() if mode != (0o600 if "/priv/" in str(p) else 0o640)} == {}
 
 
 def test_proxmox_boot_tool_without_its_file(shared_lab: RunningLab) -> None:
