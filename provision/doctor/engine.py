@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from provision.doctor.finding import Crash, Finding, Report, Undecidable
 from provision.doctor.rule import Rule
@@ -35,7 +35,14 @@ def diagnose(model: HostModel, *, rules: Sequence[Rule] = RULES) -> Report:
         silent=tuple(name for name, outcome in said.items() if not outcome),
         absorbed=tuple(absorbed),
         crashed=tuple(crashed),
+        notes=tuple(_notes(model)),
     )
+
+
+def _notes(model: HostModel) -> Iterator[str]:
+    if not model.gpus():
+        seen = f"{len(model.pci)} PCI functions were read" if model.pci else "no PCI function was read"
+        yield f"no NVIDIA GPU was found ({seen}): rules about GPUs have nothing to look at"
 
 
 def _urgency(finding: Finding) -> int:

@@ -59,6 +59,8 @@ class Report(Frozen):
     absorbed: tuple[Finding, ...] = ()
     """Findings that go away with one of ``findings``; they count for nothing."""
     crashed: tuple[Crash, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What to know about the host before its findings: that there is no GPU to give to a guest."""
 
     def count(self, severity: Severity) -> int:
         return sum(1 for finding in self.findings if finding.severity == severity)

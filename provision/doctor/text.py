@@ -19,7 +19,7 @@ _MAX_EVIDENCE = 16
 
 def report_text(report: Report, host: str, *, style: Style = lambda text, _: text, next_command: str = "") -> str:
     """Return the report of ``host``.  ``next_command`` is what the last line advises."""
-    lines = [style(f"{host}: {_counts(report)}", "bold"), ""]
+    lines = [style(f"{host}: {_counts(report)}", "bold"), *(f"note: {note}" for note in report.notes), ""]
     for severity, title, color in _GROUPS:
         findings = [finding for finding in report.findings if finding.severity == severity]
         if findings:

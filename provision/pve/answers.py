@@ -87,6 +87,11 @@ def _state(message: str, answer: Answer) -> PveError | None:
     locked = _LOCKED.search(answer.text)
     if locked is not None:
         what = locked["lock"] or "another task"
+        if what == "create":
+            hint = (
+                "where nobody is making it, the mapping unit held it back: correct its raw hostpci slot, then qm unlock"
+            )
+            return GuestLocked(message, hint, answer.status)
         return GuestLocked(message, f"wait until {what} has ended; `qm unlock` only if it died", answer.status)
     if any(text in answer.text for text in _STALE):
         return StaleDigest(message, "it was changed in the meantime: read it again and make a new plan", answer.status)

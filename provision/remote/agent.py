@@ -774,8 +774,14 @@ class Agent:
             return {"key": path, "kind": kind, "state": "error", "reason": str(refusal)}, None
         except OSError as error:
             if kind == "link" and error.errno == errno.EINVAL:
-                return {"key": path, "kind": kind, "state": "error", "reason": "it is not a symbolic link"}, None
+                return self.no_link(path), None
             return failed(path, kind, error)
+
+    def no_link(self, path: str) -> Header:
+        """A folder of that name is an answer: an IOMMU has one where the functions behind it have a link to it."""
+        if self.is_kind(path, "dir"):
+            return {"key": path, "kind": "link", "state": "absent", "reason": "it is a folder"}
+        return {"key": path, "kind": "link", "state": "error", "reason": "it is not a symbolic link"}
 
     def read_command(self, want: Header, end: float) -> Answer:
         key = want["key"] or " ".join(want["argv"])

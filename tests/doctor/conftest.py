@@ -199,6 +199,7 @@ SICK: dict[str, Callable[[], HostModel]] = {
         functions=regrouped("0000:02:00.0", 45),
     ).model,
     "cpu-caps-mmio-window": Build(vms={100: VM.replace("cpu: host", "cpu: x86-64-v2-AES")}).model,
+    "vm-device-conflict": Build(vms={100: VM, 101: "cpu: host\nhostpci0: mapping=gpu-0,pcie=1\n"}).model,
     "clique-conflict": Build(
         mappings=POOL, vms={100: CLIQUE + VM.replace("gpu-1", "gpu-0").replace("cpu: host", "cpu: host,hidden=1")}
     ).model,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from provision.doctor.engine import diagnose
 from provision.doctor.finding import Evidence, Finding, Report, Undecidable
 from provision.doctor.rule import Rule
+from provision.doctor.text import report_text
 
 
 def finding(rule, severity="error", subjects=("host",), causes=()):
@@ -64,6 +65,18 @@ def test_a_cause_on_another_subject_explains_nothing(healthy):
     assert diagnose(healthy, rules=[rule(cause), rule(effect)]).absorbed == ()
     shared = finding("cause", subjects=("vm/1",))
     assert rules_of(diagnose(healthy, rules=[rule(shared), rule(effect)]).absorbed) == ["effect"]
+
+
+def test_a_host_without_a_gpu_is_told_so(healthy, build):
+    assert diagnose(healthy).notes == ()
+    bare = tuple(f for f in healthy.pci if not f.is_nvidia_gpu)
+    report = diagnose(build(functions=bare, mappings="", vms={}).model())
+    assert report.notes == (
+        "no NVIDIA GPU was found (4 PCI functions were read): rules about GPUs have nothing to look at",
+    )
+    assert "\nnote: no NVIDIA GPU was found" in report_text(report, "pve1")
+    assert report.model_dump(mode="json")["notes"] == list(report.notes)
+    assert "no PCI function was read" in diagnose(build(functions=(), mappings="", vms={}).model()).notes[0]
 
 
 def test_a_lesser_cause_must_not_hide_an_error(healthy):

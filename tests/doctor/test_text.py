@@ -47,8 +47,8 @@ def test_the_whole_report_of_one_sick_host(build, examples):
         "  do: leave it; pvectl plan removes it together with the next boot change (policies.boot.tidy)\n"
         "\n"
         "Looked at, nothing found: iommu-off, boot-esp-unequal, cmdline-wrong-file, cmdline-lost, mapping-incomplete, "
-        "group-foreign-device, cpu-caps-mmio-window, clique-conflict, cmdline-risky, cmdline-contradiction, "
-        "cmdline-misspelt, modprobe-risky, modprobe-noop\n"
+        "group-foreign-device, cpu-caps-mmio-window, clique-conflict, vm-device-conflict, cmdline-risky, "
+        "cmdline-contradiction, cmdline-misspelt, modprobe-risky, modprobe-noop\n"
         "\n"
         "Next: pvectl plan pve1\n"
     )
@@ -64,7 +64,8 @@ def test_a_missing_fact_is_one_line_for_all_its_rules(healthy):
     proxmox = healthy.proxmox.model_copy(update={"mappings": GONE})
     text = report_text(diagnose(healthy.model_copy(update={"proxmox": proxmox})), "pve1")
     assert text.startswith("pve1: nothing found; 2 could not be decided\n")
-    assert "UNKNOWN mapping-stale, mapping-incomplete: /etc/pve/mapping/pci.cfg: permission denied" in text
+    rules = "mapping-stale, mapping-incomplete, vm-device-conflict"
+    assert f"UNKNOWN {rules}: /etc/pve/mapping/pci.cfg: permission denied" in text
     assert text.count("do: take the capture as root") == 2
 
 

@@ -214,6 +214,10 @@ def test_one_gpu_for_two_vms_is_refused(epyc: HostModel, plan_for: PlanFor) -> N
 def test_a_locked_vm_is_refused(epyc: HostModel, plan_for: PlanFor, with_vm: Callable[..., HostModel]) -> None:
     with pytest.raises(GuestLocked, match="backup"):
         plan_for(with_vm(epyc, lock="backup"))
+    with pytest.raises(GuestLocked, match="create") as caught:
+        plan_for(with_vm(epyc, lock="create"))
+    assert "the mapping unit held it back" in caught.value.hint
+    assert "qm unlock 100" in caught.value.hint
 
 
 def test_running_guests_go_down_and_come_back(

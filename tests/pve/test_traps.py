@@ -261,6 +261,10 @@ def test_trap_18_the_lock_of_a_starting_vm_times_out() -> None:
     assert "another task holds the lock" in refusal("change VM 100", "pve1", Answer(500, text, {})).hint
     locked = refusal("change VM 100", "pve1", Answer(500, "VM is locked (backup)", {}))
     assert isinstance(locked, GuestLocked)
+    held = refusal("start VM 100", "pve1", Answer(500, "VM is locked (create)", {}))
+    assert isinstance(held, GuestLocked)
+    assert "mapping unit held it back" in held.hint
+    assert "qm unlock" in held.hint
 
 
 def test_trap_19_a_write_without_an_answer_still_happens(pve: Make) -> None:

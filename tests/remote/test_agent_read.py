@@ -93,6 +93,12 @@ def test_what_is_no_file_is_an_error(rooted, root, tree):
     ]
 
 
+def test_a_folder_in_the_place_of_a_link_is_no_error(rooted, tree):
+    tree({"/sys/00:00.2/iommu/ivhd0/x": "", "/sys/01:00.0/iommu": "->../00:00.2/iommu/ivhd0"})
+    reads = rooted.read([Want(kind="link", pattern="/sys/*/iommu")])
+    assert [(r.item.state, r.item.reason) for r in reads] == [("absent", "it is a folder"), ("read", "")]
+
+
 def test_reading_that_fails_midway_keeps_what_came(monkeypatch, root):
     # The extended configuration space of a device that fell off the bus: 256 bytes, then EIO.
     (root / "config").write_bytes(b"c" * 300)

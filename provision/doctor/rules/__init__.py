@@ -23,6 +23,7 @@ from provision.doctor.rules import (
     mapping_stale,
     modprobe_noop,
     modprobe_risky,
+    vm_device_conflict,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     group_foreign_device.RULE,
     cpu_caps_mmio_window.RULE,
     clique_conflict.RULE,
+    vm_device_conflict.RULE,
     cmdline_risky.RULE,
     cmdline_contradiction.RULE,
     cmdline_misspelt.RULE,

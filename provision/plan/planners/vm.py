@@ -19,6 +19,7 @@ from provision.plan.planners.vm_p2p import plan_p2p
 from provision.plan.planners.vm_platform import plan_platform
 from provision.plan.planners.vm_slots import plan_slots
 from provision.plan.planners.vm_window import plan_window
+from provision.pve.lock_advice import lock_advice
 
 PARTS = (plan_platform, plan_slots, plan_window, plan_p2p, plan_numa, plan_hugepages_alone)
 
@@ -47,7 +48,7 @@ def _refuse_locked(context: Context, target: VmTarget) -> None:
     if isinstance(lock, str):
         raise GuestLocked(
             f"Unable to plan VM {target.vm.vmid} on {context.name}: it is locked ({lock})",
-            f"wait until that ends, or look what holds it: qm status {target.vm.vmid}",
+            lock_advice(target.vm.vmid, lock),
         )
 
 
