@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Frozen(BaseModel):
     """Base of every value that is handed from one stage to the next."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
 
 class Unknown(Frozen):

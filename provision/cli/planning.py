@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from provision.cli.context import Site
@@ -77,17 +80,35 @@ def _public_keys(vmid: int, path: Path) -> tuple[str, ...]:
 
 def plan_now(site: Site, *, accept_lost_text: bool = False) -> Plan:
     """Read the host and plan, over one connection.  An unfinished run is told with what it waits for."""
-    from provision.apply.unfinished import find_unfinished
     from provision.capture.collect import collect_host
     from provision.cli.context import open_session
-    from provision.host.assemble import assemble
 
     with open_session(site) as session:
-        model = assemble(collect_host(session))
+        ahead = _import_ahead("provision.apply.unfinished", "provision.host.assemble", "provision.plan.make")
+        capture = collect_host(session)
+        ahead.join()
+        from provision.apply.unfinished import find_unfinished
+        from provision.host.assemble import assemble
+
+        model = assemble(capture)
         commands = present_commands(site, session, model)
         unfinished = find_unfinished(session, site.name)
     plan = plan_for(site, model, accept_lost_text=accept_lost_text, commands=commands)
     return plan.model_copy(update={"unfinished": unfinished})
+
+
+def _import_ahead(*modules: str) -> Thread:
+    """Import what is needed next while the host answers: the wait is as long as the imports."""
+
+    def work() -> None:
+        # An import that fails is raised where it is needed, with its own traceback.
+        with contextlib.suppress(ImportError):
+            for name in modules:
+                importlib.import_module(name)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    return thread
 
 
 def present_commands(site: Site, session: Session, model: HostModel) -> dict[int, str]:

@@ -67,9 +67,8 @@ def repair_plan(
     _guard_moves(ground, results)
     kept = {change.operation.id for change in changes if isinstance(change.operation, MappingPut)}
     bdfs = _bdfs(ground.node, (entry for result in results for entry in result.entries))
-    plan = assemble(
-        ground, changes, notes, bdfs, [_expect(result.mapping) for result in results if result.mapping in kept]
-    )
+    valid = [r.mapping for r in results if r.mapping in kept and not _undecided(r, drop_gone=drop_gone)]
+    plan = assemble(ground, changes, notes, bdfs, [_expect(name) for name in valid])
     refuse_lost_text(plan, ground.model, accept=accept_lost_text)
     return plan
 
@@ -77,6 +76,11 @@ def repair_plan(
 def left_empty(results: Iterable[RepairResult]) -> tuple[str, ...]:
     """Return the mappings that would have no entry without their lost devices."""
     return tuple(result.mapping for result in results if _without_gone(result) == ())
+
+
+def _undecided(result: RepairResult, *, drop_gone: bool) -> bool:
+    """Whether an entry stays that only the user can decide: Proxmox goes on refusing the mapping."""
+    return any(not (drop_gone and entry.kind in ("gone", "foreign")) for entry in result.refused)
 
 
 def _repair_change(result: RepairResult, *, drop_gone: bool, delete_empty: bool) -> Change | None:
