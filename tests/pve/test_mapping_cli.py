@@ -128,3 +128,9 @@ def test_the_plan_installs_the_unit_and_takes_it_away(on_lab: Callable[..., Any]
     assert (host.root / "var/lib/pvectl/mapping_unit.py").is_file()
     host.call("plan", "-i", with_unit, "--detailed-exitcode").must(0, "runs at every boot")
     host.call("plan", "--detailed-exitcode").must(2, "Remove /var/lib/pvectl/mapping_unit.py")
+
+
+def test_what_is_certain_is_repaired_beside_a_lost_card(on_lab: Callable[..., Any]) -> None:
+    host = on_lab("epyc-8x-rtxpro6000", "gpu-missing")
+    host.call("mapping", "repair", "--yes").must(8, "only you can decide", "0000:41:00.0: gone", "--drop-gone")
+    host.call("mapping", "repair", "--drop-gone", "--yes").must(0, "rtx6000 on pve1: valid")
