@@ -57,10 +57,10 @@ def count(number: int, what: str) -> str:
 
 
 def size(number: int) -> str:
-    """Bytes in the largest unit that fits, ``128 GiB``."""
+    """Bytes in the largest unit that fits, two decimals at most, ``128 GiB`` or ``1.88 TiB``."""
     for unit, shift in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if number >= 1 << shift:
-            return f"{number / (1 << shift):g} {unit}"
+            return f"{number / (1 << shift):.2f}".rstrip("0").rstrip(".") + f" {unit}"
     return f"{number} B"
 
 

@@ -10,6 +10,7 @@ from provision.doctor.rule import Outcome, Rule, undecided
 from provision.doctor.slots import Slot, slots
 from provision.evidence import Maybe, Unknown, known
 from provision.host.model import HostModel, Vm
+from provision.host.text_layout import size
 from provision.pci.model import Bar, PciFunction
 from provision.pve.window import needed_bytes, window_bytes
 
@@ -93,7 +94,7 @@ def _finding(vm: Vm, needs: _Needs, window: int) -> Finding:
         rule=ID,
         severity="error",
         subjects=(f"vm/{vm.vmid}", *dict.fromkeys(gpu.bdf for gpu in needs.gpus)),
-        summary=f"VM {vm.vmid}: its firmware has {_size(window)} of address space, its GPUs need {_size(needs.bytes)}",
+        summary=f"VM {vm.vmid}: its firmware has {size(window)} of address space, its GPUs need {size(needs.bytes)}",
         evidence=(
             cite.vm_option(vm, "cpu"),
             *(cite.hardware(f"{gpu.bdf}/resource", _bars(gpu)) for gpu in dict.fromkeys(needs.gpus)),
@@ -108,14 +109,7 @@ def _finding(vm: Vm, needs: _Needs, window: int) -> Finding:
 
 def _bars(gpu: PciFunction) -> str:
     bars = gpu.bars if isinstance(gpu.bars, tuple) else ()
-    return ", ".join(f"BAR {bar.index} {_size(bar.size)}" for bar in bars if bar.is_64bit and bar.is_prefetchable)
-
-
-def _size(count: int) -> str:
-    for unit, size in (("TiB", 2**40), ("GiB", 2**30)):
-        if count >= size:
-            return f"{count / size:g} {unit}"
-    return f"{count / 2**20:g} MiB"
+    return ", ".join(f"BAR {bar.index} {size(bar.size)}" for bar in bars if bar.is_64bit and bar.is_prefetchable)
 
 
 RULE = Rule(ID, "The virtual CPU leaves the firmware no room for the GPUs", check)

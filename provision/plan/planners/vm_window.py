@@ -7,6 +7,7 @@ server's CPU; only where the arithmetic says otherwise is the firmware told a si
 from __future__ import annotations
 
 from provision.evidence import Maybe, Unknown
+from provision.host.text_layout import size
 from provision.pci.model import Bar
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.render import one_line
@@ -33,9 +34,9 @@ def plan_window(draft: Draft) -> None:
     if isinstance(window, Unknown):
         draft.keep("MMIO window", f"not checked: {window}")
     elif verdict == "no" and _without_bits(draft, needed):
-        draft.keep("MMIO window", f"the GPUs need {_size(needed)}; all address bits of the host's CPU make room for it")
+        draft.keep("MMIO window", f"the GPUs need {size(needed)}; all address bits of the host's CPU make room for it")
     elif verdict == "yes":
-        draft.keep("MMIO window", f"the GPUs need {_size(needed)}, OVMF makes room for {_size(window)}; nothing to set")
+        draft.keep("MMIO window", f"the GPUs need {size(needed)}, OVMF makes room for {size(window)}; nothing to set")
     else:
         _widen(draft, needed, window)
 
@@ -69,14 +70,10 @@ def _widen(draft: Draft, needed: int, window: int) -> None:
     args = draft.args()
     if not is_possible or args is None:
         draft.warn(
-            f"the GPUs need {_size(needed)} of address space and OVMF makes room for {_size(window)}; "
+            f"the GPUs need {size(needed)} of address space and OVMF makes room for {size(window)}; "
             "this CPU has too few address bits for more: give the VM fewer GPUs"
         )
         return
     text = one_line(draft.context.render, "vm/mmio-window.j2", {"mebibytes": mebibytes})
-    reason = f"args: the GPUs need {_size(needed)} of address space, OVMF alone makes room for {_size(window)}"
+    reason = f"args: the GPUs need {size(needed)} of address space, OVMF alone makes room for {size(window)}"
     draft.set_args(args.add(*Args.parse(text).values), reason)
-
-
-def _size(value: int) -> str:
-    return f"{value // 2**40} TiB" if value >= 2**40 and not value % 2**40 else f"{value // _GIB} GiB"
