@@ -20,7 +20,8 @@ from provision.remote.session import Session, Target
 MAC = "52:54:00:00:00:1c"
 READY_LIMIT_S = 180.0
 PROBE_LIMIT_S = 10.0
-ALWAYS = "console=ttyS0,115200 quiet mitigations=off panic=-1"
+ALWAYS = "console=ttyS0,115200 quiet mitigations=off panic=-1 no_timer_check"
+"""``no_timer_check``: an emulator that is late with the first ticks makes the kernel panic under interrupt remapping."""
 
 INTEL_IOMMU = "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
 AMD_IOMMU = "amd-iommu,intremap=off"
