@@ -21,7 +21,7 @@ MAC = "52:54:00:00:00:1c"
 READY_LIMIT_S = 180.0
 PROBE_LIMIT_S = 10.0
 ALWAYS = "console=ttyS0,115200 quiet mitigations=off panic=-1 no_timer_check"
-"""``no_timer_check``: an emulator that is late with the first ticks makes the kernel panic under interrupt remapping."""
+"""``no_timer_check``: under interrupt remapping the kernel panics where an emulator is late with the first ticks."""
 
 INTEL_IOMMU = "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
 AMD_IOMMU = "amd-iommu,intremap=off"
