@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from provision.apply.link import Link
-from provision.apply.outcome import ApplyOptions
+from provision.apply.outcome import ApplyOptions, Report
 from provision.apply.records import ActionFacts, GeneratorName, GuestFacts, State
 from provision.errors import ApplyStopped, TaskFailed
 from provision.plan.model import ActionRun
@@ -22,8 +20,6 @@ WANTED: dict[str, str] = {"vm-stop": "stopped", "vm-start": "running"}
 
 TIMEOUT = 1800.0
 """Seconds; initramfs images of several kernels on a slow disk take minutes."""
-
-Report = Callable[[str], None]
 
 
 def observe(op: ActionRun, link: Link) -> State:

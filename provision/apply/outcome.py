@@ -16,6 +16,12 @@ from provision.inventory.models import Policies
 from provision.plan.model import Plan
 from provision.remote.session import Session
 
+Ask = Callable[[str], bool]
+"""A question to the user; true where the answer is yes."""
+
+Report = Callable[[str], None]
+"""Takes one line of progress."""
+
 
 class ApplyOptions(Frozen):
     """What the user allowed.  Times in seconds."""

@@ -9,7 +9,7 @@ from provision.apply.begin import finished, not_begun
 from provision.apply.host_files import boot_id, folder_entries, folders_present, read_file
 from provision.apply.link import Link
 from provision.apply.lock import acquire
-from provision.apply.outcome import WORLD, ApplyOptions, RunOutcome, Seams
+from provision.apply.outcome import WORLD, ApplyOptions, Ask, Report, RunOutcome, Seams
 from provision.apply.reboot import Waiting, reboot, wait_for_proxmox
 from provision.apply.rollback import undo
 from provision.errors import Refused
@@ -18,9 +18,6 @@ from provision.remote.session import Session
 
 PURGE = "rollback-all"
 """The lock's word for the last act, which no run's name can be."""
-
-Ask = Callable[[str], bool]
-Report = Callable[[str], None]
 
 
 def rollback_all(

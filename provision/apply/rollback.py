@@ -9,14 +9,11 @@ from provision.apply.begin import begin, not_begun
 from provision.apply.course import finish_rollback
 from provision.apply.executor import Executor
 from provision.apply.link import Link
-from provision.apply.outcome import WORLD, ApplyOptions, RunOutcome, Seams
+from provision.apply.outcome import WORLD, ApplyOptions, Ask, Report, RunOutcome, Seams
 from provision.apply.undo import Undoing, plan_undo
 from provision.errors import Refused
 from provision.pve.session import PveSession
 from provision.remote.session import Session
-
-Ask = Callable[[str], bool]
-Report = Callable[[str], None]
 
 
 def rollback(

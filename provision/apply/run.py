@@ -12,7 +12,7 @@ from provision.apply.executor import Executor
 from provision.apply.host_files import boot_id
 from provision.apply.link import Link
 from provision.apply.lock import acquire, read_lock
-from provision.apply.outcome import WORLD, ApplyOptions, RunOutcome, Seams
+from provision.apply.outcome import WORLD, ApplyOptions, Ask, Report, RunOutcome, Seams
 from provision.apply.owner import this_process
 from provision.apply.purge import rollback_all, rollback_to
 from provision.apply.records import Resumed
@@ -24,9 +24,6 @@ from provision.pve.session import PveSession
 from provision.remote.session import Session
 
 __all__ = ["ApplyOptions", "RunOutcome", "Seams", "apply_plan", "resume", "rollback", "rollback_all", "rollback_to"]
-
-Ask = Callable[[str], bool]
-Report = Callable[[str], None]
 
 
 def apply_plan(

@@ -1,1 +1,1 @@
-"""capture."""
+"""What to collect from host and guest, and the store that keeps it."""

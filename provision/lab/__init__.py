@@ -1,1 +1,1 @@
-"""lab."""
+"""A simulated Proxmox host for the demo, tutorials and tests."""

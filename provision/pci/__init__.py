@@ -1,1 +1,1 @@
-"""pci."""
+"""The PCI fabric: addresses, configuration space, tree, ACS, IOMMU groups, identity, paths."""

@@ -1,1 +1,1 @@
-"""plan."""
+"""From wish and model to changes: planners, guard, rendering; nothing here touches a host."""

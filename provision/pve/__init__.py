@@ -1,1 +1,1 @@
-"""pve."""
+"""Proxmox VE's objects: codecs, checks, repair, privileges, and the sessions that speak to a node."""

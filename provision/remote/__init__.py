@@ -1,1 +1,1 @@
-"""remote."""
+"""The way to a host: the agent, SSH and local transport, one protocol."""
