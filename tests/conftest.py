@@ -226,3 +226,21 @@ def on_lab(tmp_path: Path) -> Iterator[Callable[..., OnLab]]:
             return stack.enter_context(contextlib.closing(OnLab(lab, tmp_path, on_host=on_host)))
 
         yield start
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what the tests that count have counted, whichever worker ran them."""
+    reports = [report for group in ("passed", "failed", "") for report in terminalreporter.stats.get(group, [])]
+    lines = [
+        line
+        for report in reports
+        if "counted" in getattr(report, "keywords", {})
+        for name, text in report.sections
+        if name.startswith("Captured stdout")
+        for line in text.splitlines()
+        if line.strip()
+    ]
+    if lines:
+        terminalreporter.section("counts")
+        for line in sorted(dict.fromkeys(lines)):
+            terminalreporter.write_line(line)

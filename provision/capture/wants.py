@@ -40,6 +40,7 @@ IOMMU_WANTS: tuple[Want, ...] = (
     *_links("/sys/kernel/iommu_groups/*/devices/*"),
     *_files("/sys/kernel/iommu_groups/*/{type,reserved_regions}"),
     *_folders("/sys/class/iommu", "/sys/firmware/acpi/tables", "/sys/firmware"),
+    *_files("/sys/class/iommu/*/intel-iommu/cap", "/sys/firmware/acpi/tables/IVRS"),
 )
 
 KERNEL_WANTS: tuple[Want, ...] = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from provision.doctor.finding import Finding, Undecidable
 from provision.evidence import Unknown
 from provision.host.model import HostModel
+from provision.readers.document import Document, Kind
 
 Outcome = Iterator[Finding | Undecidable]
 """What a rule yields.  Nothing at all means: every fact was there and nothing is wrong."""
@@ -20,6 +21,19 @@ class Rule:
     id: str
     title: str
     check: Callable[[HostModel], Outcome]
+
+
+@dataclass(frozen=True)
+class DocumentRule:
+    """A rule over one text that was given to the doctor; ``kinds`` are those that it can read.
+
+    The host model is what all texts together say about the host.
+    """
+
+    id: str
+    title: str
+    kinds: frozenset[Kind]
+    check: Callable[[Document, HostModel], Outcome]
 
 
 def undecided(rule: str, fact: Unknown, about: str) -> Undecidable:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from provision.evidence import Maybe, Unknown
-from provision.host.facts import Facts
+from provision.host.facts import NOT_CAPTURED, Facts
 from provision.host.model import Iommu, IommuGroup
 from provision.pci.address import Bdf
 from provision.pci.model import PciFunction
@@ -16,8 +16,53 @@ _GROUPS = "/sys/kernel/iommu_groups"
 _BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
+_IVRS = "/sys/firmware/acpi/tables/IVRS"
+_IVINFO = 36
+"""Offset of IVinfo in the IVRS table; bits 15 to 21 are the width of virtual addresses (AMD IOMMU specification)."""
+
+
 def read_iommu(facts: Facts, functions: Sequence[PciFunction]) -> Iommu:
-    return Iommu(units=_units(facts), firmware_table=_firmware_table(facts), groups=_groups(facts, functions))
+    units = _units(facts)
+    return Iommu(
+        units=units,
+        firmware_table=_firmware_table(facts),
+        groups=_groups(facts, functions),
+        address_bits=units if isinstance(units, Unknown) else _address_bits(facts, units),
+    )
+
+
+def _address_bits(facts: Facts, units: Sequence[str]) -> Maybe[int]:
+    """Return the least width of the units: MGAW of VT-d's capability register, or what AMD's table says."""
+    widths: list[int] = []
+    for unit in units:
+        width = _intel_bits(facts, unit) if unit.startswith("dmar") else _amd_bits(facts)
+        if isinstance(width, Unknown):
+            return width
+        widths.append(width)
+    return min(widths) if widths else Unknown(unknown="no IOMMU is active", supply="turn the IOMMU on")
+
+
+def _intel_bits(facts: Facts, unit: str) -> Maybe[int]:
+    """Bits 16 to 21 hold the width less one (VT-d specification, Capability Register)."""
+    path = f"/sys/class/iommu/{unit}/intel-iommu/cap"
+    text = facts.word(path)
+    if isinstance(text, Unknown):
+        return text
+    try:
+        return (int(text or "", 16) >> 16 & 0x3F) + 1
+    except ValueError:
+        return Unknown(unknown=f"{path} holds {text!r}, not a register", supply=NOT_CAPTURED)
+
+
+def _amd_bits(facts: Facts) -> Maybe[int]:
+    table = facts.data(_IVRS)
+    if isinstance(table, Unknown):
+        return table
+    if table is None or len(table) < _IVINFO + 4:
+        return Unknown(unknown=f"{_IVRS} is not there or too short", supply=NOT_CAPTURED)
+    return (int.from_bytes(table[_IVINFO : _IVINFO + 4], "little") >> 15 & 0x7F) or Unknown(
+        unknown=f"{_IVRS} names no address width"
+    )
 
 
 def _units(facts: Facts) -> Maybe[tuple[str, ...]]:

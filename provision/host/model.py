@@ -45,6 +45,10 @@ class Iommu(Frozen):
     firmware_table: Maybe[str | None]
     """``DMAR`` or ``IVRS`` where firmware offers an IOMMU."""
     groups: tuple[IommuGroup, ...]
+    address_bits: Maybe[int] = Unknown(
+        unknown="the IOMMU's address width was not read", supply="take a new capture as root"
+    )
+    """Bits of the addresses that devices may use, the least of all units."""
 
 
 class Kernel(Frozen):

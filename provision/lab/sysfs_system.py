@@ -138,6 +138,10 @@ def _node_meminfo(number: int, memory: int) -> str:
     )
 
 
+_IVINFO = (64 << 15 | 52 << 8 | 1).to_bytes(4, "little")
+"""The first field after an IVRS table's head: 64-bit virtual and 52-bit physical addresses."""
+
+
 def _firmware(writer: TreeWriter, machine: Machine) -> None:
     firmware = machine.firmware
     tables = [
@@ -150,7 +154,7 @@ def _firmware(writer: TreeWriter, machine: Machine) -> None:
         *([firmware.iommu_table] if firmware.iommu_table else []),
     ]
     for table in tables:
-        writer.file(f"firmware/acpi/tables/{table}", table[:4].encode() + bytes(32), mode=0o400)
+        writer.file(f"firmware/acpi/tables/{table}", table[:4].encode() + bytes(32) + _IVINFO, mode=0o400)
     if firmware.mode == "efi":
         writer.file("firmware/efi/fw_platform_size", "64\n")
         variable = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"

@@ -121,13 +121,15 @@ class Comparison(Frozen):
 
 
 def present_options(model: _Model) -> Maybe[KernelOptions]:
-    """Return the options of the running kernel; the IOMMU is on exactly where it shows units."""
+    """Return the options of the running kernel; the IOMMU is on exactly where it shows units or groups."""
     if isinstance(model.kernel.running_cmdline, Unknown):
         return model.kernel.running_cmdline
-    if isinstance(model.iommu.units, Unknown):
+    has_groups = any(isinstance(fn.iommu_group, int) for fn in model.pci)
+    if isinstance(model.iommu.units, Unknown) and not has_groups:
         return model.iommu.units
     options = options_for(model, model.kernel.running_cmdline)
-    return replace(options, iommu_on=bool(model.iommu.units), firmware_acs=_firmware_values(model.pci, options))
+    is_on = has_groups or bool(known(model.iommu.units, ()))
+    return replace(options, iommu_on=is_on, firmware_acs=_firmware_values(model.pci, options))
 
 
 def options_for(model: _Model, cmdline: str) -> KernelOptions:

@@ -9,7 +9,7 @@ from provision.evidence import Frozen, Maybe, Unknown
 from provision.pci.model import Bar
 from provision.pve.layout import IO_LIMIT, GuestSlot, guest_ranges
 from provision.pve.placement import lay_out
-from provision.pve.property_string import PropertyString
+from provision.pve.property_string import PropertyString, PropertyStringError, parse
 from provision.pve.window import EIGHTH, MAX_KNOB_MIB, GuestCpu, Window, guest_cpu, guest_window
 
 KNOB = "-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string="
@@ -25,6 +25,18 @@ class GuestFacts(Frozen):
     host_vendor: Maybe[str | None]
     iommu_bits: Maybe[int]
     share: int = EIGHTH
+
+
+_DEFAULT_MEMORY_MIB = 512
+
+
+def memory_bytes(option: str | None) -> int:
+    """Return the memory of a VM in bytes by its option ``memory`` (MiB); what cannot be read counts as the default."""
+    try:
+        text = parse(option or "", "current").get("current", "")
+    except PropertyStringError:
+        text = ""
+    return (int(text) if text.isascii() and text.isdigit() else _DEFAULT_MEMORY_MIB) << 20
 
 
 class Change(Frozen):

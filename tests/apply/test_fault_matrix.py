@@ -145,11 +145,11 @@ def run_matrix(make: Callable[[], Any], chosen: Callable[[int, Case], bool]) -> 
 
 
 @pytest.mark.laws
+@pytest.mark.counted
 @pytest.mark.parametrize("plan", PLANS)
-def test_fault_matrix(benches, plan, capsys):
+def test_fault_matrix(benches, plan):
     count = run_matrix(benches[plan], lambda number, case: True)
-    with capsys.disabled():
-        print(f"\nfault matrix, {plan}: {count.pop('all')} cases, no loss; " + _table(count))
+    print(f"fault matrix, {plan}: {count.pop('all')} cases, no loss; " + _table(count))
     assert sum(count[fault] for fault in FAULTS) > 500
 
 

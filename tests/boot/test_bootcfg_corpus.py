@@ -116,6 +116,7 @@ def is_claimed(said: Said, unwanted: dict[str, Any]) -> bool:
 RANK = {"error": 0, "warning": 1, "info": 2}
 
 
+@pytest.mark.counted
 def test_every_file_gives_back_what_was_read() -> None:
     files = corpus()
     for row, text in files:
@@ -124,6 +125,7 @@ def test_every_file_gives_back_what_was_read() -> None:
     print(f"{len(files)} files given back byte for byte")
 
 
+@pytest.mark.counted
 def test_every_file_is_read_as_it_is_meant() -> None:
     found = forbidden = 0
     problems: list[str] = []

@@ -176,6 +176,8 @@ def tokens(words: str) -> Build:
     return Build(cmdline=f"{CMDLINE} {words}", grub=GRUB_TEXT.replace("iommu=pt", f"iommu=pt {words}"))
 
 
+IO_SLOTS = "".join(f"hostpci{index}: {0x41 + index:02x}:00.0,pcie=1\n" for index in range(8))
+
 SICK: dict[str, Callable[[], HostModel]] = {
     "boot-esp-unequal": Build(boot=BOOT.model_copy(update={"notes": ("ESP AAAA-0002 is skipped",)})).model,
     "cmdline-misspelt": tokens("pci_acs_override=downstream").model,
@@ -199,6 +201,16 @@ SICK: dict[str, Callable[[], HostModel]] = {
         functions=regrouped("0000:02:00.0", 45),
     ).model,
     "cpu-caps-mmio-window": Build(vms={100: VM.replace("cpu: host", "cpu: x86-64-v2-AES")}).model,
+    "vm-io-ports-short": Build(
+        functions=tuple(
+            (card := gpu(f"0000:{bus:02x}:00.0", bus)).model_copy(
+                update={"bars": (*card.bars, Bar(index=5, start=0x1000, size=128, is_io=True))}
+            )
+            for bus in range(0x41, 0x49)
+        ),
+        mappings="",
+        vms={100: "bios: ovmf\ncpu: host\nmachine: q35\n" + IO_SLOTS},
+    ).model,
     "vm-device-conflict": Build(vms={100: VM, 101: "cpu: host\nhostpci0: mapping=gpu-0,pcie=1\n"}).model,
     "clique-conflict": Build(
         mappings=POOL, vms={100: CLIQUE + VM.replace("gpu-1", "gpu-0").replace("cpu: host", "cpu: host,hidden=1")}

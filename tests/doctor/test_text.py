@@ -47,8 +47,8 @@ def test_the_whole_report_of_one_sick_host(build, examples):
         "  do: leave it; pvectl plan removes it together with the next boot change (policies.boot.tidy)\n"
         "\n"
         "Looked at, nothing found: iommu-off, boot-esp-unequal, cmdline-wrong-file, cmdline-lost, mapping-incomplete, "
-        "group-foreign-device, cpu-caps-mmio-window, clique-conflict, vm-device-conflict, cmdline-risky, "
-        "cmdline-contradiction, cmdline-misspelt, modprobe-risky, modprobe-noop\n"
+        "group-foreign-device, cpu-caps-mmio-window, vm-io-ports-short, clique-conflict, vm-device-conflict, "
+        "cmdline-risky, cmdline-contradiction, cmdline-misspelt, modprobe-risky, modprobe-noop\n"
         "\n"
         "Next: pvectl plan pve1\n"
     )

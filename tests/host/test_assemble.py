@@ -63,6 +63,29 @@ class TestServer:
         assert model.iommu.groups[6].members == ("0000:01:00.0", "0000:02:00.0")
         assert model.iommu.groups[6].type == "identity"
 
+    def test_the_least_width_of_the_iommu(self, server: Make) -> None:
+        builder = server(2)
+
+        def bits() -> object:
+            return assemble(builder.capture()).iommu.address_bits
+
+        assert isinstance(bits(), Unknown)
+        table = bytearray(40)
+        table[36:40] = (48 << 15 | 52 << 8 | 1).to_bytes(4, "little")
+        builder.files["/sys/firmware/acpi/tables/IVRS"] = bytes(table)
+        assert bits() == 48
+        builder.files["/sys/firmware/acpi/tables/IVRS"] = bytes(36)
+        assert isinstance(bits(), Unknown)
+        builder.dirs["/sys/class/iommu"] = ("dmar0", "dmar1")
+        builder.files["/sys/class/iommu/dmar0/intel-iommu/cap"] = b"8d2078c106f0466\n"
+        assert isinstance(bits(), Unknown)
+        builder.files["/sys/class/iommu/dmar1/intel-iommu/cap"] = b"8d2078c10660466\n"
+        assert bits() == 39
+        builder.files["/sys/class/iommu/dmar1/intel-iommu/cap"] = b"?\n"
+        assert isinstance(bits(), Unknown)
+        builder.dirs["/sys/class/iommu"] = ()
+        assert isinstance(bits(), Unknown)
+
     def test_boot(self, model: HostModel) -> None:
         assert (model.boot.kind, model.boot.cmdline_file) == ("grub", "/etc/default/grub")
         assert (model.boot.firmware, model.boot.secure_boot) == ("efi", False)

@@ -354,7 +354,14 @@ class TestPresent:
             model.kernel.running_cmdline = NOT_READ
         if what == "units":
             model.iommu.units = NOT_READ
+            model.pci = tuple(function.model_copy(update={"iommu_group": None}) for function in model.pci)
         assert compare_present(model).result == "unknown"
+
+    def test_groups_show_that_the_iommu_is_on(self, fn: Make) -> None:
+        """A pasted listing with groups names no units."""
+        model = host(two_cards(fn, acs=FULL), [0, 1, 2, 2, 3, 3])
+        model.iommu.units = NOT_READ
+        assert compare_present(model).result == "equal"
 
     def test_functions_that_no_iommu_covers_stay_outside(self, fn: Make) -> None:
         functions = [fn("0000:00:00.0", None), fn("0000:00:00.2", None), *two_cards(fn)]

@@ -220,6 +220,7 @@ def expected_class(row: dict[str, Any]) -> type[PveError]:
     return PveAuthFailed if row["status"] == 401 else PveError
 
 
+@pytest.mark.counted
 def test_every_recording_of_a_refusal(api: FakeApi, reply: Any) -> None:
     rows = refused()
     caller = opened(api)._caller

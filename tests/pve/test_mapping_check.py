@@ -49,6 +49,7 @@ def test_recording_of_check_node_has_the_same_messages_in_the_same_order(vector:
     }
 
 
+@pytest.mark.counted
 def test_recording_count() -> None:
     messages = sum(len(rows) for vector in VECTORS for rows in vector["expected"].values())
     print(f"recording of check-node: {len(VECTORS)} vectors, {messages} messages")

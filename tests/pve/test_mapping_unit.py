@@ -91,10 +91,12 @@ def _report(counts: Counter[str], cases: int) -> None:
     assert all(counts[kind] for kind in SAFE)
 
 
+@pytest.mark.counted
 def test_same_decisions_as_repair_in_a_sample() -> None:
     _report(_compare(range(400)), 400)
 
 
+@pytest.mark.counted
 @pytest.mark.laws
 def test_same_decisions_as_repair_on_5000_hosts() -> None:
     _report(_compare(range(5000)), 5000)

@@ -135,10 +135,12 @@ def _judge_all(seeds: range) -> None:
     assert counts["undetectable swaps"]
 
 
+@pytest.mark.counted
 def test_pairing_of_a_sample() -> None:
     _judge_all(range(SAMPLE))
 
 
+@pytest.mark.counted
 @pytest.mark.laws
 def test_pairing_of_5000_hosts() -> None:
     _judge_all(range(ALL))

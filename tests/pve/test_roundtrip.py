@@ -16,6 +16,7 @@ DATA = Path(__file__).parents[1] / "data"
 OWN = DATA / "pve"
 
 
+@pytest.mark.counted
 def test_roundtrip_of_every_recorded_file() -> None:
     counts = dict.fromkeys(("VM configurations", "mapping files", "property strings", "entries"), 0)
     for path in sorted([*DATA.joinpath("pve-recordings").rglob("*"), *OWN.iterdir()]):

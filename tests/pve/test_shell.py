@@ -92,6 +92,7 @@ def opened(session: ShellSession, clock: Clock | None = None) -> ShellPve:
     return ShellPve(session, "pve1", clock=clock)  # type: ignore[arg-type]
 
 
+@pytest.mark.counted
 def test_every_recording_of_pvesh(session: ShellSession) -> None:
     rows = [row for row in recorded(start=["pvesh"]) if row["argv"][-2:] == ["--output-format", "json"]]
     pve = opened(session)

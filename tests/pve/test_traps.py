@@ -412,6 +412,7 @@ def _dsn(function: PciFunction) -> str | None:
     return function.config.dsn if isinstance(function.config.dsn, str) else None
 
 
+@pytest.mark.counted
 def test_every_numbered_trap_has_a_test() -> None:
     texts = [path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py")]
     found = {int(number) for text in texts for number in re.findall(r"^def test_trap_(\d\d)_", text, re.MULTILINE)}

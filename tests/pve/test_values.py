@@ -44,6 +44,7 @@ def held_by(who: str) -> dict[str, list[str]]:
     return {path: privileges.split(",") for privileges, _, path in (g.partition("@") for g in grants.split(";"))}
 
 
+@pytest.mark.counted
 def test_recording_of_option_writes() -> None:
     """Who may set what, against what the real code allowed to tokens with exact roles."""
     checked = 0

@@ -63,6 +63,7 @@ def on_trees(text: str) -> int:
     return sum(len(ON_TREE.findall(line)) for line in lines)
 
 
+@pytest.mark.counted
 def test_every_file_has_the_right_number_of_devices(corpus: Path) -> None:
     total = 0
     for path in paths(corpus):
@@ -318,6 +319,7 @@ def claims(corpus: Path) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
+@pytest.mark.counted
 def test_right_readings(corpus: Path) -> None:
     checked = 0
     for file, claim in claims(corpus):

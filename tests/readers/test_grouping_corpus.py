@@ -73,8 +73,9 @@ def listings(corpus: Path) -> Iterator[tuple[str, Listing]]:
 
 
 @pytest.mark.corpus
+@pytest.mark.counted
 def test_grouping_of_public_listings(corpus: Path) -> None:
-    counts: Counter[str] = Counter()
+    counts = Counter({"equal": 0, "quirk": 0, "not-reproduced": 0})
     unexplained = []
     for name, listing in listings(corpus):
         if not listing.groups:
@@ -85,10 +86,10 @@ def test_grouping_of_public_listings(corpus: Path) -> None:
         counts[f"{comparison.result}{' (explained)' if is_explained else ''}"] += 1
         if comparison.result == "not-reproduced" and not is_explained:
             unexplained.append((name, comparison.details))
-        print(f"\n{name}: {len(listing.functions)} functions, {listing.groups} groups: {comparison.result}", end="")
-        if comparison.result != "equal" and comparison.details:
-            print(f": {comparison.details[0]}", end="")
-    print(f"\n{dict(sorted(counts.items()))}")
+        detail = f": {comparison.details[0]}" if comparison.result != "equal" and comparison.details else ""
+        size = f"{len(listing.functions)} functions, {listing.groups} groups"
+        print(f"grouping, {name}: {size}: {comparison.result}{detail}")
+    print(f"grouping of public listings: {', '.join(f'{number} {what}' for what, number in sorted(counts.items()))}")
     assert not unexplained
     assert counts["equal"] >= 1
 

@@ -24,6 +24,7 @@ from provision.doctor.rules import (
     modprobe_noop,
     modprobe_risky,
     vm_device_conflict,
+    vm_io_ports_short,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     mapping_incomplete.RULE,
     group_foreign_device.RULE,
     cpu_caps_mmio_window.RULE,
+    vm_io_ports_short.RULE,
     clique_conflict.RULE,
     vm_device_conflict.RULE,
     cmdline_risky.RULE,

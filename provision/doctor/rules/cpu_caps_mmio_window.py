@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 
 from provision.doctor import cite
 from provision.doctor.finding import Finding
+from provision.doctor.guest_window import GuestGpus, guest_gpus, known_fit
 from provision.doctor.rule import Outcome, Rule, undecided
-from provision.doctor.slots import Slot, slots
-from provision.evidence import Maybe, Unknown, known
+from provision.evidence import Unknown
 from provision.host.model import HostModel, Vm
 from provision.host.text_layout import size
-from provision.pci.model import Bar, PciFunction
-from provision.pve.window import needed_bytes, window_bytes
+from provision.pci.model import PciFunction
+from provision.pve.fit import Change, Fit
+from provision.pve.window import Window
 
 ID = "cpu-caps-mmio-window"
 
@@ -30,81 +31,60 @@ def check(model: HostModel) -> Outcome:
 
 
 def _check_vm(vm: Vm, model: HostModel) -> Outcome:
-    used = slots(vm, model)
-    if isinstance(used, Unknown):
-        yield undecided(ID, used, f"devices of VM {vm.vmid}")
+    gpus = guest_gpus(vm, model)
+    if isinstance(gpus, Unknown):
+        yield undecided(ID, gpus, f"devices of VM {vm.vmid}")
         return
-    needs = _needs(used, model)
-    if not needs.gpus:
-        if needs.missing is not None:
-            yield undecided(ID, needs.missing, f"devices of VM {vm.vmid}")
-        return
-    window = _window(vm, model)
-    if isinstance(window, Unknown):
-        yield undecided(ID, window, f"address space of VM {vm.vmid}")
-        return
-    if needs.bytes > window:
-        yield _finding(vm, needs, window)
-    elif needs.missing is not None:
-        yield undecided(ID, needs.missing, f"devices of VM {vm.vmid}")
+    fit = known_fit(vm, model, gpus)
+    if gpus.bars and isinstance(fit.window, Unknown):
+        yield undecided(ID, _supplied(vm, fit.window), f"address space of VM {vm.vmid}")
+    elif fit.verdict == "no":
+        yield _finding(vm, model, gpus, fit)
+    elif gpus.missing is not None:
+        yield undecided(ID, gpus.missing, f"devices of VM {vm.vmid}")
 
 
-@dataclass(frozen=True)
-class _Needs:
-    """The GPUs that are known, what they need together, and why that may not be all."""
-
-    gpus: tuple[PciFunction, ...]
-    bytes: int
-    missing: Unknown | None
+def _supplied(vm: Vm, fact: Unknown) -> Unknown:
+    """Say how to supply the window where the fact itself does not."""
+    supply = fact.supply or f"qm showcmd {vm.vmid} shows the CPU that the guest gets"
+    return Unknown(unknown=fact.unknown, supply=supply)
 
 
-def _needs(used: tuple[Slot, ...], model: HostModel) -> _Needs:
-    """Count for each slot the largest GPU that it may get; what is not known can only add to it."""
-    chosen: list[tuple[PciFunction, tuple[Bar, ...]]] = []
-    missing: Unknown | None = None
-    for slot in used:
-        gpus: list[tuple[PciFunction, tuple[Bar, ...]]] = []
-        for bdf in sorted(slot.bdfs):
-            function = model.function(bdf)
-            if function is None:
-                missing = Unknown(unknown=f"there is no device at {bdf}", supply="repair the mapping: pvectl plan")
-            elif function.is_nvidia_gpu and isinstance(function.bars, Unknown):
-                missing = function.bars
-            elif function.is_nvidia_gpu:
-                gpus.append((function, known(function.bars, ())))
-        # Slots of one pool get different GPUs, as long as it has enough.
-        free = [gpu for gpu in gpus if gpu not in chosen] or gpus
-        if free:
-            chosen.append(max(free, key=lambda gpu: needed_bytes([gpu[1]])))
-    return _Needs(tuple(gpu for gpu, _ in chosen), needed_bytes(bars for _, bars in chosen), missing)
-
-
-def _window(vm: Vm, model: HostModel) -> Maybe[int]:
-    """Return the size of OVMF's 64-bit window in this VM."""
-    kernel = model.kernel
-    window = window_bytes(vm.config.get("cpu"), kernel.phys_bits, kernel.cpu_vendor, vm.config.get("args"))
-    if isinstance(window, Unknown) and not window.supply:
-        return Unknown(unknown=window.unknown, supply=f"qm showcmd {vm.vmid} shows the CPU that the guest gets")
-    return window
-
-
-def _finding(vm: Vm, needs: _Needs, window: int) -> Finding:
-    count = len(needs.gpus)
+def _finding(vm: Vm, model: HostModel, gpus: GuestGpus, fit: Fit) -> Finding:
+    functions = [fn for fn in map(model.function, dict.fromkeys(gpus.bdfs.values())) if fn is not None]
+    room = _room(fit.window) if isinstance(fit.window, Window) else ""
+    need = size(fit.needed) if isinstance(fit.needed, int) else ""
     return Finding(
         rule=ID,
         severity="error",
-        subjects=(f"vm/{vm.vmid}", *dict.fromkeys(gpu.bdf for gpu in needs.gpus)),
-        summary=f"VM {vm.vmid}: its firmware has {size(window)} of address space, its GPUs need {size(needs.bytes)}",
+        subjects=(f"vm/{vm.vmid}", *(fn.bdf for fn in functions)),
+        summary=f"VM {vm.vmid}: its firmware has {room} of address space, its GPUs need {need}",
         evidence=(
             cite.vm_option(vm, "cpu"),
-            *(cite.hardware(f"{gpu.bdf}/resource", _bars(gpu)) for gpu in dict.fromkeys(needs.gpus)),
+            *(cite.hardware(f"{fn.bdf}/resource", _bars(fn)) for fn in functions),
         ),
-        consequence=f"not all of the {count} GPUs get their BARs: some are missing in the guest, or its driver says "
-        "that a PCI I/O region is invalid",
-        remedy=(f"pvectl plan   # sets cpu: host, or: qm set {vm.vmid} --cpu host",),
+        consequence=f"not all of the {len(functions)} GPUs get their BARs: some are missing in the guest, or its "
+        "driver says that a PCI I/O region is invalid",
+        remedy=_remedy(vm, fit.changes),
         source="EDK II, OvmfPkg/Library/PlatformInitLib/MemDetect.c; qemu-server, src/PVE/QemuServer/CPUConfig.pm",
-        plan_fixes=True,
+        plan_fixes=bool(fit.changes),
     )
+
+
+def _room(window: Window) -> str:
+    return size(window.size) if window.is_reachable else "nothing that its CPU can address"
+
+
+def _remedy(vm: Vm, changes: tuple[Change, ...]) -> tuple[str, ...]:
+    if not changes:
+        return ("give the VM fewer GPUs: this CPU has too few address bits for them",)
+    change = next((change for change in changes if change.value == "host"), changes[0])
+    return (f"pvectl plan   # or, by hand: qm set {vm.vmid} --{change.key} {_quoted(change.value)}",)
+
+
+def _quoted(value: str) -> str:
+    """A value of ``cpu`` or ``args`` has no quote of its own: :mod:`provision.pve.fit` made it."""
+    return value if re.fullmatch(r"[\w.,=+-]+", value) else f"'{value}'"
 
 
 def _bars(gpu: PciFunction) -> str:

@@ -20,7 +20,7 @@ def test_fires_for_a_cpu_of_40_bits(build, examples, cpu):
     (finding,) = RULE.check(build(vms=with_cpu(examples, cpu)).model())
     assert finding.severity == "error"
     assert finding.subjects == ("vm/100", "0000:41:00.0", "0000:81:00.0")
-    assert finding.summary == "VM 100: its firmware has 128 GiB of address space, its GPUs need 384.03 GiB"
+    assert finding.summary == "VM 100: its firmware has 128 GiB of address space, its GPUs need 387 GiB"
     assert (finding.evidence[0].source, finding.evidence[0].line) == ("/etc/pve/nodes/pve1/qemu-server/100.conf", 3)
     assert "BAR 1 128 GiB" in finding.evidence[1].excerpt
     assert "qm set 100 --cpu host" in finding.remedy[0]
@@ -51,7 +51,7 @@ def test_fires_although_a_part_is_unknown(build, examples):
         f.model_copy(update={"bars": GONE}) if f.bdf == "0000:81:00.0" else f for f in examples.functions()
     )
     (finding,) = RULE.check(build(vms=with_cpu(examples, "kvm64"), functions=functions).model())
-    assert "need 128.03 GiB" in finding.summary
+    assert "need 131.5 GiB" in finding.summary
 
 
 @pytest.mark.parametrize(

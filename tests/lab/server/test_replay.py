@@ -315,6 +315,7 @@ def test_status_of_a_refused_change_is_as_recorded_even_where_its_rest_is_random
     assert result.counts == {"equal": len(rows)}
 
 
+@pytest.mark.counted
 def test_most_exchanges_are_served_and_equal(folder: Path) -> None:
     total: Counter[str] = Counter()
     for name, rows in scenarios().items():
@@ -351,6 +352,7 @@ def _served(row: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", ["mapping", "start", "vm"])
+@pytest.mark.counted
 def test_the_nodes_shell_answers_as_recorded(name: str, folder: Path) -> None:
     node = node_for(f"shell-{name}", folder)
     node.stubborn = set()
