@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.pvectl-installed
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-laws test-kernel test-corpus lint docs bench lock clean
+.PHONY: demo test test-laws test-kernel kernel-image test-corpus lint docs bench lock clean
 
 demo: $(STAMP)
 	$(BIN)/python -m provision.cli.demo
@@ -18,6 +18,9 @@ test-laws: $(STAMP)
 
 test-kernel: $(STAMP)
 	$(BIN)/python -m pytest -q -n 0 -m realkernel tests/realkernel tests/realkernel_ovmf $(ARGS)
+
+kernel-image: $(STAMP)
+	$(BIN)/python tests/realkernel/rk_image.py
 
 test-corpus: $(STAMP)
 	@test -n "$$PVECTL_CORPUS" && test -d "$$PVECTL_CORPUS" || { echo "test-corpus: PVECTL_CORPUS must name the folder with the public files" >&2; exit 1; }
