@@ -5,19 +5,22 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.pvectl-installed
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-laws test-kernel kernel-image test-corpus lint docs bench lock clean
+.PHONY: demo fuzz test test-laws test-kernel kernel-image test-corpus lint docs bench lock clean
 
 demo: $(STAMP)
 	$(BIN)/python -m provision.cli.demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m "not corpus and not laws and not realkernel and not gpu and not wheel" $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 -m "not corpus and not laws and not realkernel and not gpu and not wheel and not fuzz" $(ARGS)
 
 test-laws: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "laws or wheel" $(ARGS)
 
 test-kernel: $(STAMP)
 	$(BIN)/python -m pytest -q -n 0 -m realkernel tests/realkernel tests/realkernel_ovmf $(ARGS)
+
+fuzz: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 -m fuzz tests/readers $(ARGS)
 
 kernel-image: $(STAMP)
 	$(BIN)/python tests/realkernel/rk_image.py

@@ -32,6 +32,7 @@ KINDS: Mapping[str, int] = {
     "lab": 1,
     "paths": 1,
     "moves": 1,
+    "explanation": 1,
 }
 
 

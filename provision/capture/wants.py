@@ -9,7 +9,8 @@ from provision.remote.session import Want
 
 PCI_FILES = (
     "vendor,device,class,revision,subsystem_vendor,subsystem_device,numa_node,resource,config,driver_override,"
-    "current_link_speed,current_link_width,max_link_speed,max_link_width,reset_method,boot_vga,sriov_totalvfs,modalias"
+    "current_link_speed,current_link_width,max_link_speed,max_link_width,reset_method,boot_vga,sriov_totalvfs,modalias,"
+    "d3cold_allowed,power_state,aer_dev_correctable,aer_dev_nonfatal,aer_dev_fatal"
 )
 
 
@@ -48,7 +49,12 @@ KERNEL_WANTS: tuple[Want, ...] = (
         "/proc/{cmdline,cpuinfo,meminfo,modules,mounts,swaps}",
         "/proc/sys/kernel/{random/boot_id,osrelease,hostname}",
         "/sys/devices/system/node/node*/{cpulist,meminfo}",
+        "/sys/devices/system/node/node*/hugepages/hugepages-*/{nr,free}_hugepages",
+        "/sys/kernel/irq/{1,4,8,9}/chip_name",
+        "/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts",
+        "/proc/iomem",
         "/etc/machine-id",
+        "/sys/module/vfio_pci/parameters/disable_idle_d3",
     ),
 )
 
@@ -66,7 +72,7 @@ NETWORK_WANTS: tuple[Want, ...] = (
 )
 
 STORAGE_WANTS: tuple[Want, ...] = (
-    *_links("/sys/block/*", "/dev/disk/by-{uuid,partuuid}/*", "/dev/mapper/*"),
+    *_links("/sys/block/*", "/dev/disk/by-{uuid,partuuid,id,path,label,partlabel}/*", "/dev/mapper/*"),
     *_folders("/sys/fs/btrfs/*/devices"),
     *_folders("/sys/block/*/slaves", "/sys/block/*/holders"),
     *_files("/sys/block/*/{size,dm/name,dm/uuid}"),
@@ -77,15 +83,15 @@ BOOT_WANTS: tuple[Want, ...] = (
     *_files(
         "/etc/default/grub",
         "/etc/default/grub.d/*",
-        "/boot/grub/grub.cfg",
+        "/boot/grub/{grub.cfg,grubenv,custom.cfg}",
         "/etc/kernel/{cmdline,proxmox-boot-uuids,proxmox-boot-pin}",
         "/etc/modprobe.d/*",
         "/etc/udev/rules.d/*",
         "/etc/modules",
         "/etc/modules-load.d/*",
-        "/sys/firmware/efi/efivars/SecureBoot-*",
+        "/sys/firmware/efi/efivars/{SecureBoot,LoaderEntrySelected}-*",
     ),
-    *_commands("proxmox-boot-tool status", "efibootmgr -v"),
+    *_commands("proxmox-boot-tool status", "efibootmgr -v", "bootctl --version"),
 )
 
 PROXMOX_WANTS: tuple[Want, ...] = (
@@ -93,13 +99,15 @@ PROXMOX_WANTS: tuple[Want, ...] = (
         "/etc/pve/mapping/pci.cfg",
         "/etc/pve/nodes/*/qemu-server/*.conf",
         "/etc/pve/corosync.conf",
+        "/etc/pve/ha/resources.cfg",
         "/etc/pve/.members",
         "/run/qemu-server/*.pid",
         "/var/lib/pvectl/{identity.json,lock,mapping_unit.py}",
+        "/var/lib/pvectl/runs/*/deadman.decided",
         "/etc/systemd/system/pvectl-mapping.service",
         "/etc/systemd/system/pve-{guests,ha-lrm}.service.d/pvectl-mapping.conf",
     ),
-    *_folders("/etc/pve/nodes", "/var/lib/pvectl/runs"),
+    *_folders("/etc/pve/nodes", "/var/lib/pvectl/runs", "/sys/fs/cgroup/system.slice"),
     *_commands("pveversion"),
 )
 

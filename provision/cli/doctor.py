@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -23,11 +25,24 @@ class FailOn(StrEnum):
 
 
 def command(
-    target: Annotated[
-        str | None, typer.Argument(help="root@host[:port], local, or an inventory name; none: its only host.")
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="root@host[:port], local, or an inventory name; none: the inventory's only host; -: read what is "
+            "pasted on standard input.  With --from: more files to read.",
+        ),
     ] = None,
     inventory: Annotated[Path | None, typer.Option("-i", "--inventory", help="Inventory file.")] = None,
-    from_: Annotated[Path | None, typer.Option("--from", help="Read this capture instead of a host.")] = None,
+    from_: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            metavar="PATH...",
+            help="Read a capture, or what was pasted (lspci, logs, configuration, nvidia-smi ...): files, folders, "
+            "archives, - for standard input.",
+        ),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", help="The least severity that makes the exit code 3.")
     ] = FailOn.error,
@@ -39,26 +54,63 @@ def command(
 
     Examples:
       pvectl doctor root@pve1
-      pvectl doctor --from pve1.tar.gz --fail-on warning --output json
+      pvectl doctor --from dmesg.txt lspci.txt /etc/default/grub
+      nvidia-smi -q | pvectl doctor -
 
-    Exit codes: 0 no finding at or above --fail-on, 3 there are findings, 1 error, 64 wrong usage.
+    Exit codes: 0 no finding at or above --fail-on, 3 there are findings, 8 the texts hold nothing that is known,
+    1 error, 64 wrong usage.
     """
-    from provision.doctor.engine import diagnose
     from provision.doctor.text import report_text
+
+    paths = _paths(from_, targets or [])
+    seen = _of_texts(paths) if paths else _of_host(targets or [], inventory)
+    if output is OutputFormat.json:
+        emit_json("finding", seen.report)
+    else:
+        answer(report_text(seen.report, seen.name, style=style, next_command=_next(seen.report, seen.plan_words)))
+    return exit_code(seen.report, fail_on)
+
+
+class _Seen(NamedTuple):
+    report: Report
+    name: str
+    """Of the host or of the texts."""
+    plan_words: str
+    """What ``pvectl plan`` must be given for the same host."""
+
+
+def _paths(from_: list[Path] | None, targets: list[str]) -> list[Path]:
+    """Return the files to read instead of a host; ``-`` alone is standard input."""
+    return [*from_, *map(Path, targets)] if from_ else [Path("-") for target in targets if targets == ["-"]]
+
+
+def _of_host(targets: list[str], inventory: Path | None) -> _Seen:
+    from provision.doctor.engine import diagnose
+    from provision.errors import UsageError
     from provision.host.assemble import assemble
 
-    site = None if from_ is not None else resolve(target, inventory)
-    if site is not None:
-        progress(f"reading {site.name} ...")
-    capture = load_or_read(site, from_)
-    report = diagnose(assemble(capture))
-    if output is OutputFormat.json:
-        emit_json("finding", report)
-    else:
-        name = site.name if site is not None else f"{capture.manifest.hostname or from_} ({from_})"
-        words = target or (f"--from {from_}" if from_ is not None else "")
-        answer(report_text(report, name, style=style, next_command=_next(report, words)))
-    return exit_code(report, fail_on)
+    if len(targets) > 1:
+        raise UsageError(
+            f"Unable to diagnose {len(targets)} hosts at once: {', '.join(targets)}",
+            "name one host, or put --from in front of files; see pvectl doctor --help",
+        )
+    site = resolve(targets[0] if targets else None, inventory)
+    progress(f"reading {site.name} ...")
+    return _Seen(diagnose(assemble(load_or_read(site, None))), site.name, " ".join(targets))
+
+
+def _of_texts(paths: list[Path]) -> _Seen:
+    """A capture can be planned for; other texts are not the whole of a host."""
+    from provision.cli.handed_over import hand_over
+    from provision.doctor.engine import diagnose
+
+    if Path("-") in paths and sys.stdin.isatty():
+        progress("reading standard input; end with Ctrl-D ...")
+    given = hand_over(paths)
+    for note in given.notes:
+        progress(note)
+    words = "root@HOST" if given.capture is None else f"--from {shlex.quote(given.capture_name)}"
+    return _Seen(diagnose(given.model, given.documents), given.name, words)
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:

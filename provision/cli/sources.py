@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from provision.errors import CaptureError, Undecided, UsageError
+from provision.cli.pasted import Pasted, open_all
+from provision.errors import Undecided, UsageError
 from provision.evidence import Unknown
 from provision.host.model import HostModel
 from provision.host.text_layout import count
 from provision.readers.read import LOOKED_FOR, Reading
 
 _SHOWN_SKIPS = 5
-_GZIP = b"\x1f\x8b"
 
 
 class Source(NamedTuple):
@@ -30,53 +30,39 @@ def load_source(paths: Sequence[Path]) -> Source:
     Raises CaptureError where a file cannot be read, UsageError where a capture stands beside other
     files, Undecided where no text holds anything known.
     """
-    captures = [path for path in paths if _is_capture(path)]
-    if captures and len(paths) > 1:
+    opened = list(open_all(paths))
+    captures = [pasted for pasted in opened if pasted.path is not None and pasted.kind == "capture"]
+    if captures and len(opened) > 1:
         raise UsageError(
-            f"Unable to put {captures[0]} together with other files: a capture is a whole host",
+            f"Unable to put {captures[0].name} together with other files: a capture is a whole host",
             "give the capture alone, or text files alone",
         )
-    return _capture(captures[0]) if captures else _texts(paths)
+    return _capture(captures[0]) if captures else _texts(paths, opened)
 
 
-def _is_capture(path: Path) -> bool:
-    """A folder, or what is packed by content or by name."""
-    if path.is_dir() or path.name.endswith((".tar.gz", ".tgz")):
-        return True
-    try:
-        with path.open("rb") as file:
-            return file.read(2) == _GZIP
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> CaptureError:
-    return CaptureError(f"Unable to read {path}: {error.strerror or error}", "check the path and its permissions")
-
-
-def _capture(path: Path) -> Source:
+def _capture(pasted: Pasted) -> Source:
     from provision.capture.store import load
     from provision.host.assemble import assemble
 
-    return Source(assemble(load(path)), (), is_capture=True)
+    return Source(assemble(load(pasted.path or Path(pasted.name))), (), is_capture=True)
 
 
-def _texts(paths: Sequence[Path]) -> Source:
+def _texts(paths: Sequence[Path], opened: Sequence[Pasted]) -> Source:
     from provision.host.from_text import model_from_text
     from provision.readers.read import read
 
     readings: list[tuple[str, Reading]] = []
     notes: list[str] = []
-    for path in paths:
-        try:
-            reading = read(path.read_bytes().decode("utf-8", errors="replace"))
-        except OSError as error:
-            raise _unreadable(path, error) from error
+    for pasted in opened:
+        if pasted.kind == "not used":
+            notes.append(f"{pasted.name}: not used, {pasted.why}")
+            continue
+        reading = read(pasted.text)
         if isinstance(reading, Unknown):
-            notes.append(f"{path}: not used, {reading.unknown}")
+            notes.append(f"{pasted.name}: not used, {reading.unknown}")
         else:
-            readings.append((str(path), reading))
-            notes += _notes(str(path), reading)
+            readings.append((pasted.name, reading))
+            notes += _notes(pasted.name, reading)
     if not any(reading.listings for _, reading in readings):
         raise _nothing(paths, notes)
     host = model_from_text(readings)

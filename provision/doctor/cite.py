@@ -8,6 +8,8 @@ from provision.evidence import Maybe, known
 from provision.host.model import HostModel, Vm
 from provision.pve.mapping import MAPPING_FILE
 from provision.pve.vm_config import VmConfigFile
+from provision.readers.document import Document
+from provision.readers.lines import excerpt
 
 RUNNING = "/proc/cmdline"
 
@@ -54,3 +56,8 @@ def _map_line(text: Maybe[str | None], mapping: str, raw: str) -> int | None:
 def hardware(path: str, excerpt: str) -> Evidence:
     """Cite what sysfs shows of a PCI function (``path`` below its folder, or empty)."""
     return Evidence(source=f"/sys/bus/pci/devices/{path}", excerpt=excerpt)
+
+
+def quoted(document: Document, line: int, text: str) -> Evidence:
+    """Cite a line of a text that was given; ``line`` counts as in the document's reading."""
+    return Evidence(source=document.name, excerpt=excerpt(text, 160), line=document.line(line))

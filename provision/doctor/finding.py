@@ -32,6 +32,8 @@ class Finding(Frozen):
     """Whether ``pvectl plan`` offers the change; otherwise the remedy is a person's work."""
     consequence_of: tuple[str, ...] = ()
     """Rules whose finding on the same subject (or on ``host``) explains this one away."""
+    cause: str = ""
+    """One clause that holds for every subject: findings of a rule with the same cause are shown as one."""
 
 
 class Undecidable(Frozen):

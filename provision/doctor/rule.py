@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from provision.doctor.finding import Finding, Undecidable
@@ -34,6 +34,19 @@ class DocumentRule:
     title: str
     kinds: frozenset[Kind]
     check: Callable[[Document, HostModel], Outcome]
+
+
+@dataclass(frozen=True)
+class BundleRule:
+    """A rule over several texts together: two listings of one machine, a set-up in several commands.
+
+    It gets the documents of its kinds, in the order in which they were given; none of them: it is not asked.
+    """
+
+    id: str
+    title: str
+    kinds: frozenset[Kind]
+    check: Callable[[Sequence[Document], HostModel], Outcome]
 
 
 def undecided(rule: str, fact: Unknown, about: str) -> Undecidable:

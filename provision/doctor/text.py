@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from provision.doctor.finding import Evidence, Finding, Report, Undecidable
+from provision.doctor.causes import explained_by
+from provision.doctor.finding import Evidence, Finding, Report
+from provision.doctor.questions import Question, questions
 
 Style = Callable[[str, str], str]
 """Takes a text and the name of a style (``bold``, ``red``, ``yellow``, ``cyan``, ``dim``)."""
@@ -15,6 +17,8 @@ _GROUPS = (
     ("info", "Good to know", "cyan"),
 )
 _MAX_EVIDENCE = 16
+_MAX_QUESTIONS = 8
+_MAX_NAMES = 4
 
 
 def report_text(report: Report, host: str, *, style: Style = lambda text, _: text, next_command: str = "") -> str:
@@ -27,8 +31,8 @@ def report_text(report: Report, host: str, *, style: Style = lambda text, _: tex
             for finding in findings:
                 lines += [*_finding(finding, report, style, color), ""]
     if report.undecidable:
-        lines += [style(f"Could not decide ({len(_merged(report.undecidable))})", "bold"), ""]
-        lines += [*_undecidable(report.undecidable), ""]
+        asked = questions(report.undecidable)
+        lines += [style(f"Could not decide ({len(asked)})", "bold"), "", *_questions(asked), ""]
     for crash in report.crashed:
         lines += [
             style(f"bug in pvectl: rule {crash.rule} failed: {crash.error}", "red"),
@@ -36,7 +40,7 @@ def report_text(report: Report, host: str, *, style: Style = lambda text, _: tex
             "",
         ]
     if report.silent:
-        lines += [style(f"Looked at, nothing found: {', '.join(report.silent)}", "dim"), ""]
+        lines += [style(f"Looked at, nothing found: {_names(report.silent)}", "dim"), ""]
     if next_command:
         lines.append(f"Next: {next_command}")
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -49,7 +53,7 @@ def _counts(report: Report) -> str:
         _number(report.count("info"), "note"),
     ]
     text = ", ".join(part for part in parts if part) or "nothing found"
-    open_questions = len(_merged(report.undecidable))
+    open_questions = len(questions(report.undecidable))
     return f"{text}; {open_questions} could not be decided" if open_questions else text
 
 
@@ -65,9 +69,7 @@ def _finding(finding: Finding, report: Report, style: Style, color: str) -> list
         lines.append(f"    ... and {len(finding.evidence) - len(shown)} more (--output json shows all)")
     lines.append(f"  so: {finding.consequence}")
     lines += [f"  do: {remedy}" for remedy in finding.remedy]
-    explained = [other.rule for other in report.absorbed if finding.rule in other.consequence_of]
-    if explained:
-        lines.append(f"  explains: {', '.join(explained)} (goes away with this)")
+    lines += [f"  explains {one.rule}: {one.summary}" for one in explained_by(finding, report.absorbed)]
     return lines
 
 
@@ -76,19 +78,18 @@ def _cite(evidence: Evidence) -> str:
     return f"{place}: {evidence.excerpt}"
 
 
-def _merged(undecidable: Iterable[Undecidable]) -> dict[tuple[str, str], list[str]]:
-    """Return the rules that lack each fact, so that one missing fact is one line."""
-    merged: dict[tuple[str, str], list[str]] = {}
-    for one in undecidable:
-        merged.setdefault((one.missing, one.supply), []).append(one.rule)
-    return merged
-
-
-def _undecidable(undecidable: Iterable[Undecidable]) -> list[str]:
+def _questions(asked: tuple[Question, ...]) -> list[str]:
     lines = []
-    for (missing, supply), rules in _merged(undecidable).items():
-        lines += [f"UNKNOWN {', '.join(rules)}: {missing}", f"  do: {supply}"]
+    for question in asked[:_MAX_QUESTIONS]:
+        more = f" (and {question.more} more like it)" if question.more else ""
+        lines += [f"UNKNOWN {_names(question.rules)}: {question.missing}{more}", f"  do: {question.supply}"]
+    if len(asked) > _MAX_QUESTIONS:
+        lines.append(f"... and {len(asked) - _MAX_QUESTIONS} more facts (--output json shows all)")
     return lines
+
+
+def _names(rules: tuple[str, ...]) -> str:
+    return ", ".join(rules) if len(rules) <= _MAX_NAMES else f"{len(rules)} rules"
 
 
 def _indent(lines: Iterable[str]) -> list[str]:

@@ -23,6 +23,7 @@ def assemble(capture: Capture) -> HostModel:
     facts = Facts(capture)
     functions = read_functions(facts)
     kernel = read_kernel(facts)
+    proxmox = read_proxmox(facts)
     return HostModel(
         hostname=required(facts.word("/proc/sys/kernel/hostname"), "/proc/sys/kernel/hostname"),
         machine_id=required(facts.word("/etc/machine-id"), "/etc/machine-id"),
@@ -31,10 +32,10 @@ def assemble(capture: Capture) -> HostModel:
         boot=read_boot(facts),
         iommu=read_iommu(facts, functions),
         pci=functions,
-        disks=read_disks(facts),
+        disks=read_disks(facts, proxmox),
         interfaces=read_interfaces(facts),
         console=read_console(functions, kernel.running_cmdline, read_keyboards(facts)),
-        proxmox=read_proxmox(facts),
+        proxmox=proxmox,
         files=read_files(facts),
         folders=read_folders(facts),
     )

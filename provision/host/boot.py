@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from provision.boot.grub_cfg import CUSTOM_FILE
 from provision.boot.loader import UUIDS_FILE, LoaderFacts, decide_loader
+from provision.boot.model import MountedFrom
+from provision.boot.once import SELECTED, is_from_custom, is_selected
 from provision.evidence import Maybe, Unknown
 from provision.host.facts import Facts
 from provision.host.model import BootLoader
@@ -13,7 +16,7 @@ SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-*"
 
 def read_boot(facts: Facts) -> BootLoader:
     is_efi = _is_efi(facts)
-    return decide_loader(
+    loader = decide_loader(
         LoaderFacts(
             boot_uuids=facts.text(UUIDS_FILE),
             tool_status=_tool_status(facts),
@@ -24,6 +27,38 @@ def read_boot(facts: Facts) -> BootLoader:
             root_type=_root_type(facts),
         )
     )
+    version = facts.command("bootctl --version")
+    return loader.model_copy(
+        update={
+            "grub_home": _grub_home(facts),
+            "has_bootctl": version if isinstance(version, Unknown) else version is not None,
+            "from_once": _from_once(facts),
+        }
+    )
+
+
+def _grub_home(facts: Facts) -> Maybe[MountedFrom]:
+    """What /boot/grub lies on: the nearest mount above it, the last where one covers another."""
+    text = facts.text("/proc/mounts")
+    if not isinstance(text, str):
+        return text or Unknown(unknown="/proc/mounts is not there")
+    rows = [words for line in text.splitlines() if len(words := line.split(" ")) > 2]
+    above = [words for words in rows if words[1] in ("/", "/boot", "/boot/grub")]
+    if not above:
+        return Unknown(unknown="nothing is mounted at /")
+    nearest = max(len(words[1]) for words in above)
+    source, _, fstype = [words for words in above if len(words[1]) == nearest][-1][:3]
+    return MountedFrom(source=source, fstype=fstype)
+
+
+def _from_once(facts: Facts) -> Maybe[bool]:
+    """Whether this boot came from a one-shot entry of pvectl."""
+    paths = facts.all(SELECTED)
+    data = facts.data(paths[0]) if not isinstance(paths, Unknown) and paths else None
+    if isinstance(data, bytes):
+        return is_selected(data)
+    custom, running = facts.text(CUSTOM_FILE), facts.text("/proc/cmdline")
+    return is_from_custom(custom, running) if isinstance(custom, str) and isinstance(running, str) else False
 
 
 def _tool_status(facts: Facts) -> Maybe[str | None]:

@@ -10,7 +10,8 @@ from provision.boot.efi_entries import parse_efibootmgr
 from provision.evidence import Maybe, Unknown
 from provision.host.block import BlockTree
 from provision.host.facts import Facts
-from provision.host.model import BlockDevice
+from provision.host.guest_disks import guest_disks
+from provision.host.model import BlockDevice, Proxmox
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 PVS = "pvs -o pv_name,vg_name --reportformat json"
@@ -20,7 +21,7 @@ Use = tuple[str, str]
 """A device path or block name, and what it is used for."""
 
 
-def read_disks(facts: Facts) -> Maybe[tuple[BlockDevice, ...]]:
+def read_disks(facts: Facts, proxmox: Proxmox) -> Maybe[tuple[BlockDevice, ...]]:
     """Return the whole disks, sorted by name.
 
     Unknown as a whole where a use cannot be followed to its disks, or a source of uses could not be
@@ -37,6 +38,7 @@ def read_disks(facts: Facts) -> Maybe[tuple[BlockDevice, ...]]:
         _pools(facts),
         _btrfs(facts),
         tree.arrays(),
+        guest_disks(facts, proxmox),
     )
     for source in sources:
         if isinstance(source, Unknown):

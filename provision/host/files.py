@@ -11,6 +11,8 @@ from provision.host.model import FileState
 SINGLE = (
     "/etc/default/grub",
     "/boot/grub/grub.cfg",
+    "/boot/grub/grubenv",
+    "/boot/grub/custom.cfg",
     "/etc/kernel/cmdline",
     "/etc/kernel/proxmox-boot-uuids",
     "/etc/kernel/proxmox-boot-pin",
@@ -35,6 +37,7 @@ FOLDERS = (
     "/usr/local/lib/systemd/network/*.link",
     "/etc/pve/sdn/*.cfg",
     "/etc/pve/nodes/*/host.fw",
+    "/var/lib/pvectl/runs/*/deadman.decided",
 )
 
 OWN = (

@@ -7,8 +7,10 @@ import re
 from provision.evidence import Maybe, Unknown
 from provision.host.facts import Facts
 from provision.host.model import Kernel
+from provision.host.running import boot_framebuffer, huge_pages, interrupt_remapping, services, unsafe_interrupts
 
 _NODE = "/sys/devices/system/node"
+_IDLE_D3 = "/sys/module/vfio_pci/parameters/disable_idle_d3"
 _PHYS_BITS = re.compile(r"^address sizes\s*:\s*(\d+) bits physical", re.MULTILINE)
 _VENDOR = re.compile(r"^vendor_id\s*:\s*(\S+)", re.MULTILINE)
 _MEMORY = re.compile(r"^MemTotal:\s*(\d+) kB", re.MULTILINE)
@@ -29,7 +31,18 @@ def read_kernel(facts: Facts) -> Kernel:
         numa_nodes=_numa_nodes(facts),
         numa_cpus=_numa_cpus(facts),
         numa_memory=_numa_memory(facts),
+        interrupt_remapping=interrupt_remapping(facts),
+        unsafe_interrupts=unsafe_interrupts(facts),
+        huge_pages=huge_pages(facts),
+        services=services(facts),
+        boot_framebuffer=boot_framebuffer(facts),
+        vfio_stays_awake=_vfio_stays_awake(facts),
     )
+
+
+def _vfio_stays_awake(facts: Facts) -> Maybe[bool | None]:
+    value = facts.word(_IDLE_D3)
+    return value == "Y" if isinstance(value, str) else value
 
 
 def required(value: Maybe[str | None], path: str) -> Maybe[str]:

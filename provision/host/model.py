@@ -19,6 +19,7 @@ __all__ = [
     "FileState",
     "HostModel",
     "HostPci",
+    "HugePages",
     "Iommu",
     "IommuGroup",
     "Kernel",
@@ -28,6 +29,9 @@ __all__ = [
     "Proxmox",
     "Vm",
 ]
+
+
+_AGAIN = "take a new capture as root"
 
 
 class IommuGroup(Frozen):
@@ -66,6 +70,28 @@ class Kernel(Frozen):
     """CPU list per NUMA node, as sysfs prints it."""
     numa_memory: Maybe[dict[int, int]] = Unknown(unknown="the memory of each NUMA node was not read")
     """Bytes per NUMA node."""
+    interrupt_remapping: Maybe[bool] = Unknown(unknown="interrupt chips were not read", supply=_AGAIN)
+    unsafe_interrupts: Maybe[bool | None] = Unknown(unknown="vfio_iommu_type1 was not looked at", supply=_AGAIN)
+    """``allow_unsafe_interrupts`` of the running module; ``None`` where it is not loaded."""
+    huge_pages: Maybe[tuple[HugePages, ...]] = Unknown(unknown="huge pages were not read", supply=_AGAIN)
+    """By node and size."""
+    services: Maybe[tuple[str, ...]] = Unknown(unknown="running services were not read", supply=_AGAIN)
+    """System units that run, ``nvidia-persistenced.service``."""
+    boot_framebuffer: Maybe[tuple[int, int] | None] = Unknown(unknown="/proc/iomem was not read", supply=_AGAIN)
+    """First and last address of the screen that firmware left to the kernel."""
+    vfio_stays_awake: Maybe[bool | None] = Unknown(
+        unknown="the parameters of vfio-pci were not read", supply="take a new capture"
+    )
+    """``disable_idle_d3`` of the running vfio-pci; ``None`` where it is not loaded."""
+
+
+class HugePages(Frozen):
+    """Huge pages of one size on one NUMA node; ``size`` in bytes."""
+
+    node: int
+    size: int
+    total: int
+    free: int
 
 
 class BlockDevice(Frozen):
@@ -123,6 +149,9 @@ class Vm(Frozen):
     """The live section: key to raw value."""
     hostpci: tuple[HostPci, ...]
     pending: Maybe[dict[str, str]] = {}
+    """Values that wait for a cold start."""
+    pending_delete: tuple[str, ...] = ()
+    """Options that go at the next cold start."""
     lock: Maybe[str | None] = None
 
 
@@ -135,6 +164,8 @@ class Proxmox(Frozen):
     mapping_file: FileState
     vms: Maybe[tuple[Vm, ...]]
     cluster_nodes: Maybe[tuple[str, ...]] = ()
+    ha_vms: Maybe[tuple[int, ...]] = Unknown(unknown="/etc/pve/ha was not read", supply=_AGAIN)
+    """VMs that the HA manager moves to another node."""
 
 
 class HostModel(Frozen):

@@ -9,7 +9,7 @@ from provision.evidence import Maybe, Unknown
 from provision.host.facts import Facts
 from provision.pci.address import Bdf
 from provision.pci.config import decode
-from provision.pci.model import Bar, ConfigSpace, Link, PciFunction
+from provision.pci.model import Bar, ConfigSpace, ErrorCounts, Link, PciFunction
 from provision.pci.tree import UNPLACED
 
 DEVICES = "/sys/bus/pci/devices"
@@ -64,7 +64,10 @@ def _function(facts: Facts, bdf: str, slots: Maybe[Mapping[str, str]]) -> PciFun
         vf_bars=_bars(facts.text(f"{base}/resource"), _VF_BARS),
         link=_link(facts, base),
         reset_methods=_reset_methods(facts, base),
-        boot_vga=_boot_vga(facts, base),
+        boot_vga=_flag(facts, f"{base}/boot_vga"),
+        d3cold_allowed=_flag(facts, f"{base}/d3cold_allowed"),
+        power_state=facts.word(f"{base}/power_state"),
+        errors=_errors(facts, base),
         modalias=facts.word(f"{base}/modalias"),
         slot_name=slots if isinstance(slots, Unknown) else slots.get(Bdf.parse(bdf).slot),
         physfn=facts.link_name(f"{base}/physfn"),
@@ -162,9 +165,23 @@ def _numa_node(facts: Facts, base: str) -> Maybe[int | None]:
     return None if isinstance(value, int) and value < 0 else value
 
 
-def _boot_vga(facts: Facts, base: str) -> Maybe[bool | None]:
-    value = facts.number(f"{base}/boot_vga")
+def _flag(facts: Facts, path: str) -> Maybe[bool | None]:
+    value = facts.number(path)
     return bool(value) if isinstance(value, int) else value
+
+
+def _errors(facts: Facts, base: str) -> Maybe[ErrorCounts | None]:
+    """Each file lists its errors by name; the last line is their sum: ``TOTAL_ERR_COR 0``."""
+    counts: list[int] = []
+    for name in ("correctable", "nonfatal", "fatal"):
+        text = facts.word(f"{base}/aer_dev_{name}")
+        if not isinstance(text, str):
+            return text
+        last = text.rpartition(" ")[2]
+        if not last.isdigit():
+            return Unknown(unknown=f"aer_dev_{name} ends {text[-30:]!r}")
+        counts.append(int(last))
+    return ErrorCounts(correctable=counts[0], nonfatal=counts[1], fatal=counts[2])
 
 
 def _reset_methods(facts: Facts, base: str) -> Maybe[tuple[str, ...]]:

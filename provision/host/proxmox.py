@@ -18,6 +18,7 @@ from provision.pve.vm_config import VmConfigFile, hostpci_slots
 MAPPING_FILE = "/etc/pve/mapping/pci.cfg"
 _VERSION = re.compile(r"pve-manager/([^/\s]+)")
 _NODES = "/etc/pve/nodes"
+_HA_VM = re.compile(r"^vm: *(\d+)", re.MULTILINE)
 
 
 def read_proxmox(facts: Facts) -> Proxmox:
@@ -31,6 +32,7 @@ def read_proxmox(facts: Facts) -> Proxmox:
         mapping_file=file_state(facts, MAPPING_FILE),
         vms=_vms(facts, node),
         cluster_nodes=_cluster_nodes(facts),
+        ha_vms=_ha_vms(facts),
     )
 
 
@@ -76,6 +78,12 @@ def _is_quorate(members: Maybe[dict[str, Any] | None]) -> Maybe[bool]:
 def _cluster_nodes(facts: Facts) -> Maybe[tuple[str, ...]]:
     names = facts.names(_NODES)
     return () if names is None else names
+
+
+def _ha_vms(facts: Facts) -> Maybe[tuple[int, ...]]:
+    """Sections ``vm: 100`` of the HA manager's resources; no file: none."""
+    text = facts.text("/etc/pve/ha/resources.cfg")
+    return tuple(int(number) for number in _HA_VM.findall(text or "")) if not isinstance(text, Unknown) else text
 
 
 def _mappings(facts: Facts) -> Maybe[tuple[PciMapping, ...]]:
@@ -132,6 +140,7 @@ def _vm(facts: Facts, path: str, node: Maybe[str], running: Maybe[Sequence[int]]
         config=file.live,
         hostpci=hostpci_slots(file.live),
         pending=file.pending,
+        pending_delete=file.pending_delete,
         lock=file.lock,
     )
 

@@ -98,6 +98,14 @@ class ConfigSpace(Frozen):
     """The same for its window below 4 GiB."""
 
 
+class ErrorCounts(Frozen):
+    """PCIe errors that the kernel counted for one function since boot (sysfs ``aer_dev_*``)."""
+
+    correctable: int
+    nonfatal: int
+    fatal: int
+
+
 class PciFunction(Frozen):
     """One PCI function as one read of a machine shows it."""
 
@@ -130,6 +138,12 @@ class PciFunction(Frozen):
     link: Maybe[Link | None] = None
     reset_methods: Maybe[tuple[str, ...]] = ()
     boot_vga: Maybe[bool | None] = None
+    d3cold_allowed: Maybe[bool | None] = Unknown(unknown="d3cold_allowed was not read", supply="take a new capture")
+    """Whether the kernel may cut its power while it sleeps (sysfs); ``None`` where there is no such switch."""
+    power_state: Maybe[str | None] = Unknown(unknown="power_state was not read", supply="take a new capture")
+    """``D0``, ``D3hot``, ``D3cold`` ..."""
+    errors: Maybe[ErrorCounts | None] = Unknown(unknown="error counters were not read", supply="take a new capture")
+    """``None`` where the kernel does not watch the function."""
     modalias: Maybe[str | None] = None
     slot_name: Maybe[str | None] = None
     """Physical slot from /sys/bus/pci/slots."""

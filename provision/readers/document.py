@@ -18,6 +18,7 @@ Kind = Literal[
     "pci-cfg",
     "mapping-json",
     "pvesh-json",
+    "pve-commands",
     "qemu-log",
     "nvidia-smi-table",
     "nvidia-smi-query",
@@ -44,6 +45,8 @@ class Document(Frozen):
     """Which machine said it, as far as the text tells."""
     first_line: int
     """Line of ``name`` at which the text begins, from 1; a reading's own lines count from there."""
+    command: str = ""
+    """What was typed at the prompt above it (``cat /etc/kernel/cmdline``, ``qm config 100``); empty where none is."""
     reading: Any
     """The typed reading of its reader (``provision.readers``), a frozen model."""
 

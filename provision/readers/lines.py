@@ -37,15 +37,19 @@ class Line(NamedTuple):
 
 def clean(text: str) -> tuple[Line, ...]:
     """Return the lines of ``text``; a blank at the end is kept, mailers wrap with it."""
+    return tuple(Line(number, "" if is_fence(line) else line) for number, line in enumerate(unquoted(text), 1))
+
+
+def unquoted(text: str) -> list[str]:
+    """Return the lines of ``text`` without escape codes and reply quotes; code fences stay."""
     plain = _ESCAPES.sub("", text).translate(_INVISIBLE)
     plain = plain.replace("\r\n", "\n").replace("\r", "\n")
-    return tuple(Line(number, _plain(line)) for number, line in enumerate(plain.split("\n"), 1))
+    return [_QUOTE.sub("", line) for line in plain.split("\n")]
 
 
-def _plain(line: str) -> str:
-    """A code fence of Markdown counts as a blank line."""
-    unquoted = _QUOTE.sub("", line)
-    return "" if _FENCE.match(unquoted) else unquoted
+def is_fence(line: str) -> bool:
+    """Whether a line opens or closes a code block of Markdown."""
+    return _FENCE.match(line) is not None
 
 
 def is_wrapped(before: str, line: str) -> bool:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from provision.evidence import Frozen, Maybe, Unknown
 from provision.pci.model import PciFunction
 from provision.readers.lines import clean, excerpt
+from provision.readers.mention import Skipped
 from provision.readers.merge import Functions, contradict, in_order, merge_into
 from provision.readers.place import place
-from provision.readers.scan import Block, Scanner, Skipped
+from provision.readers.scan import Block, Scanner
 from provision.readers.stanza import Context, keys_of, to_function
 
 __all__ = ["LOOKED_FOR", "Listing", "Reading", "Skipped", "read"]
@@ -76,7 +77,7 @@ def read(text: str) -> Maybe[Reading]:
     if scanner.blocks:
         return Reading(
             listings=_listings(scanner.blocks),
-            skipped=tuple(scanner.skipped),
+            skipped=scanner.skipped,
             other_lines=scanner.other_lines,
         )
     words = [line.text.strip() for line in lines if not line.is_blank]

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from provision.evidence import Frozen
 from provision.readers.heads import Head, full, is_short_path, read_bare, read_bare_all, read_head
 from provision.readers.hexdump import HexDump
 from provision.readers.iommu_listing import is_not_pci, read_header, read_member
 from provision.readers.lines import Line, excerpt, glue, is_wrapped
+from provision.readers.mention import Skipped, SkippedLines
 from provision.readers.stanza import Stanza
 from provision.readers.tree_text import TreeText
 
@@ -34,14 +34,6 @@ _BROKEN_HEAD = re.compile(
 )
 _PROMPT = re.compile(r"^\[?[\w.-]+@[\w.-]+[^#$%]*[#$%](?:\s|$)|^[#$%] ")
 _NAMES = ("lspci", "lspci -k", "lspci -v", "lspci -vvv")
-
-
-class Skipped(Frozen):
-    """Lines that belong to a listing and could not be read."""
-
-    first: int
-    last: int
-    why: str
 
 
 @dataclass
@@ -106,7 +98,7 @@ class Scanner:
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
-        self.skipped: list[Skipped] = []
+        self._skipped = SkippedLines()
         self.other_lines = 0
         self._block: Block | None = None
         self._stanza: Stanza | None = None
@@ -148,12 +140,13 @@ class Scanner:
         self._end_block()
         self._group = None
 
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        return self._skipped.all
+
     def _skip(self, line: _Logical, why: str) -> None:
-        before = self.skipped[-1] if self.skipped else None
-        if before is not None and before.why == why and before.last == line.number - 1:
-            self.skipped[-1] = Skipped(first=before.first, last=line.last, why=why)
-        else:
-            self.skipped.append(Skipped(first=line.number, last=line.last, why=why))
+        for number in range(line.number, line.last + 1):
+            self._skipped.add(number, why)
 
     def _open(self, line: _Logical, kind: str) -> Block:
         if self._block is None:

@@ -1,221 +1,20 @@
-"""Hosts for the doctor: a healthy one whose every fact is known, and one sick host for each rule."""
+"""Fixtures of the doctor's tests: see doctor_hosts.py and doctor_examples.py."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from provision.evidence import Maybe
-from provision.host.model import (
-    BlockDevice,
-    BootLoader,
-    Console,
-    FileState,
-    HostModel,
-    Iommu,
-    Kernel,
-    NetworkInterface,
-    Proxmox,
-    Vm,
-)
-from provision.pci.model import Bar, PciFunction
-from provision.pve.mapping import MAPPING_FILE, MappingFile
-from provision.pve.vm_config import VmConfigFile, hostpci_slots
+from provision.host.model import HostModel
 
-GIB = 2**30
-MIB = 2**20
-GRUB = "/etc/default/grub"
-KERNEL_CMDLINE = "/etc/kernel/cmdline"
-FOLDERS = ("/etc/default/grub.d", "/etc/modprobe.d")
-GRUB_TEXT = '# comment\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\nGRUB_CMDLINE_LINUX=""\n'
-CMDLINE = "BOOT_IMAGE=/boot/vmlinuz-6.14.8-2-pve root=/dev/mapper/pve-root ro quiet iommu=pt"
-BOOT = BootLoader(kind="grub", cmdline_file=GRUB, evidence=("no ESP list",), secure_boot=False, firmware="efi")
-MAPPINGS = """\
-gpu-0
-\tmap id=10de:2bb5,iommugroup=31,node=pve1,path=0000:41:00.0,subsystem-id=10de:204e
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-gpu-1
-\tmap id=10de:2bb5,iommugroup=45,node=pve1,path=0000:81:00.0,subsystem-id=10de:204e
-
-"""
-VM = """\
-#notes
-bios: ovmf
-cpu: host
-hostpci0: mapping=gpu-0,pcie=1
-hostpci1: mapping=gpu-1,pcie=1
-machine: q35
-memory: 65536
-name: llm
-"""
-
-
-def gpu(bdf: str, group: int | None, bar1: int = 128 * GIB, **facts) -> PciFunction:
-    bars = (
-        Bar(index=0, start=0xB0000000, size=64 * MIB),
-        Bar(index=1, start=0x10000000000, size=bar1, is_64bit=True, is_prefetchable=True),
-        Bar(index=3, start=0x30000000000, size=32 * MIB, is_64bit=True, is_prefetchable=True),
-    )
-    return function(bdf, 0x10DE, 0x2BB5, 0x030200, group, bars=bars, **facts)
-
-
-def function(bdf: str, vendor: int, device: int, class_code: int, group: int | None, **facts) -> PciFunction:
-    known = {
-        "subsystem_vendor": 0x10DE,
-        "subsystem_device": 0x204E,
-        "driver": "vfio-pci",
-        "mediated": False,
-        "numa_node": 0,
-    }
-    return PciFunction(
-        bdf=bdf, vendor=vendor, device=device, class_code=class_code, iommu_group=group, **{**known, **facts}
-    )
-
-
-def functions() -> tuple[PciFunction, ...]:
-    return (
-        function("0000:02:00.0", 0x8086, 0x1563, 0x020000, 12, driver="ixgbe"),
-        function("0000:40:01.1", 0x1022, 0x153E, 0x060400, 31, driver="pcieport"),
-        gpu("0000:41:00.0", 31),
-        function("0000:41:00.1", 0x10DE, 0x22E8, 0x040300, 31),
-        function("0000:80:01.1", 0x1022, 0x153E, 0x060400, 44, driver="pcieport"),
-        gpu("0000:81:00.0", 45),
-    )
-
-
-@dataclass(frozen=True)
-class Build:
-    """A host by what makes it; ``model()`` is the host."""
-
-    cmdline: Maybe[str] = CMDLINE
-    grub: Maybe[str | None] = GRUB_TEXT
-    files: dict[str, str] = field(default_factory=dict)
-    boot: BootLoader = BOOT
-    functions: tuple[PciFunction, ...] = field(default_factory=functions)
-    mappings: str = MAPPINGS
-    vms: dict[int, str] = field(default_factory=lambda: {100: VM})
-    units: Maybe[tuple[str, ...]] = ("ivhd0",)
-    firmware_table: Maybe[str | None] = "IVRS"
-    phys_bits: Maybe[int] = 52
-    version: Maybe[str | None] = "9.0.3"
-    changes: dict[str, object] = field(default_factory=dict)
-
-    def model(self) -> HostModel:
-        return HostModel(
-            hostname="pve1",
-            machine_id="0123456789abcdef0123456789abcdef",
-            host_key="SHA256:x",
-            kernel=self._kernel(),
-            boot=self.boot,
-            iommu=Iommu(units=self.units, firmware_table=self.firmware_table, groups=()),
-            pci=tuple(sorted(self.functions, key=lambda f: f.bdf)),
-            disks=(BlockDevice(name="nvme0n1", bdf="0000:03:00.0", uses=("/",)),),
-            interfaces=(NetworkInterface(name="eno1", bdf="0000:02:00.0", mac=None, uses=("bridge vmbr0",)),),
-            console=Console(has_bmc=True, boot_vga=None, serial=True),
-            proxmox=self._proxmox(),
-            files={
-                GRUB: FileState(path=GRUB, content=self.grub, sha256=None),
-                KERNEL_CMDLINE: FileState(path=KERNEL_CMDLINE, content=None, sha256=None),
-                **{path: FileState(path=path, content=text, sha256=None) for path, text in self.files.items()},
-            },
-            folders={folder: tuple(path for path in self.files if path.startswith(f"{folder}/")) for folder in FOLDERS},
-        ).model_copy(update=self.changes)
-
-    def _kernel(self) -> Kernel:
-        return Kernel(
-            release="6.14.8-2-pve",
-            running_cmdline=self.cmdline,
-            boot_id="b",
-            modules=("vfio_pci",),
-            cpu_vendor="AuthenticAMD",
-            phys_bits=self.phys_bits,
-            memory_bytes=1024 * GIB,
-            numa_nodes=(0,),
-        )
-
-    def _proxmox(self) -> Proxmox:
-        return Proxmox(
-            version=self.version,
-            node="pve1",
-            quorate=True,
-            mappings=MappingFile.parse(self.mappings).mappings,
-            mapping_file=FileState(path=MAPPING_FILE, content=self.mappings, sha256=None),
-            vms=tuple(vm(vmid, text) for vmid, text in self.vms.items()),
-        )
-
-
-def vm(vmid: int, text: str) -> Vm:
-    live = VmConfigFile.parse(text).live
-    return Vm(
-        vmid=vmid,
-        node="pve1",
-        name=live.get("name"),
-        status="stopped",
-        config_text=text,
-        config=live,
-        hostpci=hostpci_slots(live),
-    )
-
-
-def without_group(source: tuple[PciFunction, ...] | None = None) -> tuple[PciFunction, ...]:
-    return tuple(f.model_copy(update={"iommu_group": None}) for f in source or functions())
-
-
-def regrouped(bdf: str, group: int | None) -> tuple[PciFunction, ...]:
-    return tuple(f.model_copy(update={"iommu_group": group}) if f.bdf == bdf else f for f in functions())
-
-
-POOL = MAPPINGS.replace("\n\ngpu-1\n", "\n")
-CLIQUE = "args: -set device.hostpci0.x-nv-gpudirect-clique=0 -set device.hostpci1.x-nv-gpudirect-clique=0\n"
-
-
-def tokens(words: str) -> Build:
-    """A host whose command line has more words, in force and in its file."""
-    return Build(cmdline=f"{CMDLINE} {words}", grub=GRUB_TEXT.replace("iommu=pt", f"iommu=pt {words}"))
-
-
-IO_SLOTS = "".join(f"hostpci{index}: {0x41 + index:02x}:00.0,pcie=1\n" for index in range(8))
-
-SICK: dict[str, Callable[[], HostModel]] = {
-    "boot-esp-unequal": Build(boot=BOOT.model_copy(update={"notes": ("ESP AAAA-0002 is skipped",)})).model,
-    "cmdline-misspelt": tokens("pci_acs_override=downstream").model,
-    "cmdline-contradiction": tokens("iommu=nopt").model,
-    "cmdline-risky": tokens("pci=noaer").model,
-    "cmdline-wrong-file": Build(files={KERNEL_CMDLINE: "root=ZFS=rpool/ROOT/pve-1 boot=zfs nmi_watchdog=0\n"}).model,
-    "cmdline-lost": Build(
-        grub=GRUB_TEXT.replace("iommu=pt", "nmi_watchdog=0"),
-        files={"/etc/default/grub.d/own.cfg": 'GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n'},
-    ).model,
-    "modprobe-noop": Build(files={"/etc/modprobe.d/vfio.conf": "options vfio-pci ids=10de:2bb5 diable_vga=1\n"}).model,
-    "modprobe-risky": Build(files={"/etc/modprobe.d/vfio.conf": "options vfio-pci ids=8086:1563\n"}).model,
-    "iommu-off": Build(units=(), functions=without_group(), mappings="", vms={}).model,
-    "cmdline-noop": Build(
-        cmdline=f"{CMDLINE} amd_iommu=on", grub=GRUB_TEXT.replace("iommu=pt", "iommu=pt amd_iommu=on")
-    ).model,
-    "cmdline-not-applied": Build(grub=GRUB_TEXT.replace("iommu=pt", "iommu=pt default_hugepagesz=1G")).model,
-    "mapping-stale": Build(functions=regrouped("0000:41:00.0", 27)).model,
-    "mapping-incomplete": Build(mappings=MAPPINGS.replace(",subsystem-id=10de:204e", "", 1)).model,
-    "group-foreign-device": Build(
-        functions=regrouped("0000:02:00.0", 45),
-    ).model,
-    "cpu-caps-mmio-window": Build(vms={100: VM.replace("cpu: host", "cpu: x86-64-v2-AES")}).model,
-    "vm-io-ports-short": Build(
-        functions=tuple(
-            (card := gpu(f"0000:{bus:02x}:00.0", bus)).model_copy(
-                update={"bars": (*card.bars, Bar(index=5, start=0x1000, size=128, is_io=True))}
-            )
-            for bus in range(0x41, 0x49)
-        ),
-        mappings="",
-        vms={100: "bios: ovmf\ncpu: host\nmachine: q35\n" + IO_SLOTS},
-    ).model,
-    "vm-device-conflict": Build(vms={100: VM, 101: "cpu: host\nhostpci0: mapping=gpu-0,pcie=1\n"}).model,
-    "clique-conflict": Build(
-        mappings=POOL, vms={100: CLIQUE + VM.replace("gpu-1", "gpu-0").replace("cpu: host", "cpu: host,hidden=1")}
-    ).model,
-}
+import doctor_hosts
+from doctor_examples import EXAMPLES
+from doctor_hosts import SICK, Build
 
 
 @pytest.fixture
@@ -228,17 +27,18 @@ def examples():
     """Return the texts and functions that hosts are made of."""
 
     class Examples:
-        cmdline = CMDLINE
-        grub = GRUB_TEXT
-        mappings = MAPPINGS
-        pool = POOL
-        vm = VM
-        clique = CLIQUE
-        gpu = staticmethod(gpu)
-        function = staticmethod(function)
-        functions = staticmethod(functions)
-        regrouped = staticmethod(regrouped)
-        without_group = staticmethod(without_group)
+        cmdline = doctor_hosts.CMDLINE
+        grub = doctor_hosts.GRUB_TEXT
+        mappings = doctor_hosts.MAPPINGS
+        pool = doctor_hosts.POOL
+        vm = doctor_hosts.VM
+        clique = doctor_hosts.CLIQUE
+        gpu = staticmethod(doctor_hosts.gpu)
+        function = staticmethod(doctor_hosts.function)
+        functions = staticmethod(doctor_hosts.functions)
+        regrouped = staticmethod(doctor_hosts.regrouped)
+        changed = staticmethod(doctor_hosts.changed)
+        without_group = staticmethod(doctor_hosts.without_group)
 
     return Examples
 
@@ -251,4 +51,4 @@ def healthy() -> HostModel:
 @pytest.fixture
 def sick() -> dict[str, Callable[[], HostModel]]:
     """Return a host for each rule on which it fires."""
-    return SICK
+    return {**SICK, **{example.rule: example.sick.model for example in EXAMPLES}}

@@ -28,6 +28,8 @@ def host(monkeypatch, tmp_path):
 
     def put(model):
         capture = Capture(Manifest(target="root@pve1", hostname="pve1", created="2025-01-01T00:00:00Z"), (), {})
+        (tmp_path / "x.tar.gz").unlink(missing_ok=True)
+        save(capture, tmp_path / "x.tar.gz")
         for verb in ("doctor", "init"):
             monkeypatch.setattr(f"provision.cli.{verb}.load_or_read", lambda site, from_: capture)
         monkeypatch.setattr("provision.host.assemble.assemble", lambda capture: model)
@@ -94,7 +96,8 @@ def test_a_crash_of_a_rule_is_exit_code_1(host, sick, monkeypatch, capsys):
         raise ZeroDivisionError
 
     broken_rule = engine.Rule("broken", "t", broken)
-    monkeypatch.setattr(engine.diagnose, "__kwdefaults__", {"rules": (*engine.RULES, broken_rule)})
+    defaults = {**engine.diagnose.__kwdefaults__, "rules": (*engine.RULES, broken_rule)}
+    monkeypatch.setattr(engine.diagnose, "__kwdefaults__", defaults)
     assert run(["doctor", "--from", "x.tar.gz"]) == 1
     assert "bug in pvectl: rule broken failed" in capsys.readouterr().out
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from provision.doctor.causes import explained_by
 from provision.doctor.engine import diagnose
 from provision.doctor.finding import Evidence, Finding, Report, Undecidable
-from provision.doctor.rule import Rule
+from provision.doctor.rule import DocumentRule, Rule
 from provision.doctor.text import report_text
+from provision.readers.document import Document
 
 
 def finding(rule, severity="error", subjects=("host",), causes=()):
@@ -77,6 +79,50 @@ def test_a_host_without_a_gpu_is_told_so(healthy, build):
     assert "\nnote: no NVIDIA GPU was found" in report_text(report, "pve1")
     assert report.model_dump(mode="json")["notes"] == list(report.notes)
     assert "no PCI function was read" in diagnose(build(functions=(), mappings="", vms={}).model()).notes[0]
+
+
+def test_a_chain_of_causes_ends_at_its_root(healthy):
+    root, middle = finding("root", subjects=("gpu",)), finding("middle", subjects=("gpu", "vm/1"), causes=("root",))
+    leaf = finding("leaf", "warning", subjects=("vm/1",), causes=("middle",))
+    report = diagnose(healthy, rules=[rule(leaf), rule(middle), rule(root)])
+    assert rules_of(report.findings) == ["root"]
+    assert rules_of(explained_by(report.findings[0], report.absorbed)) == ["leaf", "middle"]
+
+
+def test_findings_that_explain_each_other_do_not_both_vanish(healthy):
+    one, other = finding("one", causes=("other",)), finding("other", causes=("one",))
+    report = diagnose(healthy, rules=[rule(one), rule(other)])
+    assert rules_of(report.findings) == ["one"]
+    assert rules_of(report.absorbed) == ["other"]
+
+
+def test_one_cause_on_many_subjects_is_one_finding(healthy):
+    each = [
+        finding("a", subjects=(bdf,)).model_copy(update={"cause": "no power", "consequence": "c"}) for bdf in ("x", "y")
+    ]
+    alone = finding("a", subjects=("z",)).model_copy(update={"cause": "no link"})
+    report = diagnose(healthy, rules=[rule(*each, alone)])
+    assert [(f.summary, f.subjects) for f in report.findings] == [("no power: x, y", ("x", "y")), ("s", ("z",))]
+    assert report.findings[0].consequence == "c"
+    assert len(report.findings[0].evidence) == 1
+
+
+def test_documents_are_read_by_the_rules_for_their_kind(healthy):
+    document = Document(name="a.log", kind="nccl-log", origin="guest", first_line=1, reading=None)
+    seen = []
+
+    def check(given, model):
+        seen.append((given.name, model is healthy))
+        yield finding("d")
+
+    rules = [
+        DocumentRule("d", "t", frozenset({"nccl-log"}), check),
+        DocumentRule("e", "t", frozenset({"topo-p2p"}), check),
+    ]
+    report = diagnose(healthy, [document, document], rules=(), document_rules=rules)
+    assert seen == [("a.log", True)] * 2
+    assert rules_of(report.findings) == ["d", "d"]
+    assert report.notes == ()
 
 
 def test_a_lesser_cause_must_not_hide_an_error(healthy):

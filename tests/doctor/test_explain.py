@@ -1,12 +1,18 @@
-"""A rule or a pasted message is explained offline; unknown text is said to be unknown."""
+"""A rule, a code or a pasted message is explained offline; unknown text is said to be unknown."""
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
-from provision.doctor.explain import explain, match, page, rule_list
+from provision.cli.app import run
+from provision.doctor.document_rules import DOCUMENT_RULES
+from provision.doctor.explain import explain, explanation, listing, page, rule_list
+from provision.doctor.log.pasted import match
+from provision.doctor.log.signatures import SIGNATURES
 from provision.doctor.rules import RULES
-from provision.doctor.signatures import SIGNATURES
 from provision.errors import Undecided
 
 MESSAGES = [
@@ -58,10 +64,10 @@ MESSAGES = [
     (
         "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
         "cpu-caps-mmio-window",
-        "no address space",
+        "no usable address",
     ),
-    ("pci 0000:01:00.0: BAR 1: no space for [mem size 0x2000000000 64bit pref]", "cpu-caps-mmio-window", "no address"),
-    ("pci 0000:01:00.0: BAR 1 [mem size 0x2000000000]: can't assign; no space", "cpu-caps-mmio-window", "no address"),
+    ("pci 0000:01:00.0: BAR 1: no space for [mem size 0x2000000000 64bit pref]", "cpu-caps-mmio-window", "no space"),
+    ("pci 0000:01:00.0: BAR 1 [mem size 0x2000000000]: can't assign; no space", "cpu-caps-mmio-window", "no space"),
     ('kvm: -set device.hostpci7.x=0: there is no device "hostpci7" defined', "clique-conflict", "of hostpci7"),
     ("NVIDIA GPUDirect Clique ID: unsupported PCI class", "clique-conflict", "no NVIDIA GPU"),
     ("Property x-nv-gpudirect-clique: valid range 0-15", "clique-conflict", "from 0 to 15"),
@@ -84,9 +90,9 @@ def test_each_known_message(message, rule, sentence):
     assert ("## What to do" in text) is (rule is not None)
 
 
-def test_every_signature_has_a_message_here():
-    used = {signature for message, _, _ in MESSAGES for signature, _ in match(message)}
-    assert used == set(SIGNATURES)
+def test_every_row_of_proxmox_has_a_message_here():
+    used = {signature.id for message, _, _ in MESSAGES for signature, _ in match(message)}
+    assert used >= {signature.id for signature in SIGNATURES if signature.family == "proxmox"}
 
 
 def test_every_signature_names_a_rule_that_exists():
@@ -125,13 +131,91 @@ def test_each_rule_is_explained_by_its_page(rule):
     assert f"{rule} " in rule_list()
 
 
+@pytest.mark.parametrize("rule", [rule.id for rule in DOCUMENT_RULES])
+def test_rules_over_documents_have_a_page_too(rule):
+    assert explain(rule).startswith(f"# {rule}: ")
+
+
+@pytest.mark.parametrize("row", [s for s in SIGNATURES if s.nature != "marker"], ids=lambda row: row.id)
+def test_each_message_is_explained_by_its_name(row):
+    (part,) = [part for part in explanation(row.id).parts if (part.kind, part.id) == ("message", row.id)]
+    assert "{" not in "".join((part.title, *part.body, *part.remedy))
+    assert f"  {row.id} " in rule_list()
+
+
+@pytest.mark.parametrize("family", sorted({row.family for row in SIGNATURES}))
+def test_each_family_has_a_page(family):
+    text = explain(family)
+    assert text.startswith(f"# {family}: ")
+    parts = re.split(r"(?m)^## (.+)$", "\n".join(explanation(family).parts[0].body))
+    assert parts[1::2] == ["What it means", "How we know", "What to do", "When this is wrong", "Sources"]
+    assert all(len(body.strip()) > 30 for body in parts[2::2])
+
+
+def test_rows_that_are_reported_together():
+    assert {part.id for part in explanation("iommu-fault").parts} >= {"dmar-fault", "amdvi-page-fault"}
+    assert all(part.title == "harmless" for part in explanation("log-harmless").parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Xid 79", ["fallen off the bus", "RESTART_BM"]),
+        ("xid79", ["fallen off the bus"]),
+        ("802", ["SYSTEM_NOT_READY", "fabric"]),
+        ("CUDA_ERROR_SYSTEM_NOT_READY", ["802"]),
+        ("error 802", ["SYSTEM_NOT_READY"]),
+        ("0x22:0x56:884", ["attach", "not supported"]),
+        ("NVRM: Xid (PCI:0000:41:00): 154, GPU recovery action: Node Reboot Required", ["Node Reboot Required"]),
+        ("DMAR: IOMMU enabled", ["proves nothing", "/sys/class/iommu"]),
+        ("vfio-pci 0000:41:00.0: vfio_ecap_init: hiding ecap 0x1e@0x258", ["harmless"]),
+        (
+            "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x005e address=0xd0000000 flags=0x0020]",
+            ["write"],
+        ),
+    ],
+)
+def test_codes_and_messages(text, words):
+    said = explain(text)
+    for word in words:
+        assert word in said
+
+
+def test_a_log_of_several_lines_explains_each():
+    said = explain(
+        "[    5.559842] NVRM: The NVIDIA GPU 0000:41:00.0 (PCI ID: 10de:2bb5)\n"
+        "               NVRM: installed in this system requires use of the NVIDIA open kernel modules.\n"
+        "[    5.559858] NVRM: GPU 0000:41:00.0: RmInitAdapter failed! (0x22:0x56:884)\n"
+    )
+    assert "need-open: " in said
+    assert "rminit: " in said
+    assert "attach of the GPU" in said
+
+
 def test_text_that_nothing_matches():
     with pytest.raises(Undecided) as caught:
         explain("the printer is out of paper")
     assert caught.value.exit_code == 8
     assert "--list" in caught.value.hint
+    assert "Xid" in caught.value.hint
     with pytest.raises(Undecided) as caught:
         explain("maping-stale")
     assert caught.value.hint == "did you mean mapping-stale?"
     with pytest.raises(KeyError):
         page("../../secret")
+
+
+def test_json(capsys):
+    assert run(["explain", "--output", "json", "xid79"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == "pvectl.explanation/1"
+    (part,) = answer["data"]["parts"]
+    assert (part["kind"], part["id"]) == ("code", "xid 79")
+    assert run(["explain", "--list", "--output", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["data"]["parts"]
+    assert len(listed) == len(listing())
+
+
+def test_unknown_text_ends_with_8(capsys):
+    assert run(["explain", "the printer is out of paper"]) == 8
+    assert "looked for" in capsys.readouterr().err

@@ -203,3 +203,46 @@ def test_a_rescue_system_is_told_by_its_root(server: Make) -> None:
     made.files["/proc/mounts"] = b"overlay / overlay rw 0 0\n"
     boot = assemble(made.capture()).boot
     assert (boot.is_installed, boot.kind) == (False, "unknown")
+
+
+def raw_uses(made: Any, name: str = "sdb") -> tuple[str, ...]:
+    disks = assemble(made.capture()).disks
+    assert isinstance(disks, tuple), disks
+    return next(disk.uses for disk in disks if disk.name == name)
+
+
+@pytest.fixture
+def with_raw_disk(server: Make) -> Callable[..., Any]:
+    """A second disk on a controller of its own, and a VM with the lines given."""
+
+    def make(*lines: str, node: str = "pve1") -> Any:
+        made = server(1)
+        made.links["/sys/block/sdb"] = "../devices/pci0000:00/0000:00:03.1/0000:05:00.0/ata9/host8/block/sdb"
+        made.links["/dev/disk/by-id/ata-DATA_1"] = "../../sdb"
+        made.links["/dev/disk/by-id/ata-DATA_1-part2"] = "../../sdb2"
+        made.dirs["/sys/block/sdb/slaves"] = ()
+        made.files[f"/etc/pve/nodes/{node}/qemu-server/777.conf"] = "".join(f"{line}\n" for line in lines).encode()
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("line", "use"),
+    [
+        ("scsi1: /dev/disk/by-id/ata-DATA_1,size=4T", ("VM 777 scsi1",)),
+        ("virtio3: file=/dev/disk/by-id/ata-DATA_1-part2,iothread=1", ("VM 777 virtio3",)),
+        ("sata0: /dev/sdb", ("VM 777 sata0",)),
+        ("scsi1: /dev/disk/by-id/ata-GONE,size=4T", ()),
+        ("scsi1: local-lvm:vm-777-disk-0,size=4T", ()),
+        ("scsi1: /dev/zvol/tank/vm-777-disk-0", ()),
+        ("description: /dev/sdb", ()),
+        ("[old]\nscsi1: /dev/sdb", ()),
+    ],
+)
+def test_a_disk_that_a_vm_has_by_its_path_is_in_use(with_raw_disk: Make, line: str, use: tuple[str, ...]) -> None:
+    assert raw_uses(with_raw_disk(line)) == use
+
+
+def test_a_disk_of_a_vm_on_another_node_is_not_ours(with_raw_disk: Make) -> None:
+    assert raw_uses(with_raw_disk("scsi1: /dev/sdb", node="other")) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 
 from provision.pci.model import PciFunction
 from provision.readers.read import Listing, Reading, read
+
+sys.path.insert(0, str(Path(__file__).parent))
+"""The damage that tests do to texts (``mutations``) is shared among them."""
 
 DATA = Path(__file__).parents[1] / "data" / "readers"
 

@@ -16,10 +16,14 @@ def check(model: HostModel) -> Outcome:
     found = lint.running(model)
     if isinstance(found, Unknown):
         yield undecided(ID, found, cite.RUNNING)
+        yield from _findings(lint.of_file(model, "no-op"), lint.of_file(model, "duplicate"))
         return
     for doubt in found.doubts:
         yield undecided(ID, doubt.fact, f"whether {doubt.subject} does anything")
-    idle, twice = found.of("no-op"), found.of("duplicate")
+    yield from _findings(found.of("no-op"), found.of("duplicate"))
+
+
+def _findings(idle: tuple[Remark, ...], twice: tuple[Remark, ...]) -> Outcome:
     if idle:
         words = ", ".join(remark.subject for remark in idle)
         yield _finding(f"without effect on the kernel command line: {words}", idle)
@@ -35,7 +39,10 @@ def _finding(summary: str, remarks: tuple[Remark, ...]) -> Finding:
         subjects=("host",),
         summary=summary,
         evidence=tuple(
-            Evidence(source=cite.RUNNING, excerpt=f"{remark.subject} ({remark.text})", line=1) for remark in remarks
+            Evidence(
+                source=remark.path or cite.RUNNING, excerpt=f"{remark.subject} ({remark.text})", line=remark.line or 1
+            )
+            for remark in remarks
         ),
         consequence="none; but it suggests a setting that is not there",
         remedy=("leave it; pvectl plan removes it together with the next boot change (policies.boot.tidy)",),

@@ -36,7 +36,7 @@ def check(model: HostModel) -> Outcome:
     running = Cmdline.parse(text)
     if wanted is None or _bag(running.kernel) == _bag(wanted.kernel):
         return
-    yield _finding(model, path, running, wanted)
+    yield _waits(path, running, wanted) if model.boot.from_once is True else _finding(model, path, running, wanted)
 
 
 def _configured(model: HostModel, path: str) -> Maybe[Cmdline | None]:
@@ -103,6 +103,24 @@ def _finding(model: HostModel, path: str, running: Cmdline, wanted: Cmdline) -> 
         consequence="the host runs with other settings than its files say, and the next reboot changes them",
         remedy=_remedy(model, wanted),
         source="Proxmox VE Administration Guide, Host Bootloader, Editing the Kernel Commandline",
+        plan_fixes=False,
+    )
+
+
+def _waits(path: str, running: Cmdline, wanted: Cmdline) -> Finding:
+    """A one-shot entry of our own: the file gets it when the boot is confirmed."""
+    only = _only_in(running.kernel, wanted.kernel)
+    gone = _only_in(wanted.kernel, running.kernel)
+    words = " ".join([*(t.raw for t in only), *(f"without {t.raw}" for t in gone)])
+    return Finding(
+        rule=ID,
+        severity="info",
+        subjects=("host",),
+        summary=f"this boot came from pvectl's one-shot entry and waits for its confirmation: {words}",
+        evidence=tuple(cite.running(t) for t in only),
+        consequence=f"unconfirmed, the next boot is the old one again; confirmed, {path} gets it",
+        remedy=("pvectl apply --resume, or pvectl confirm",),
+        source="pvectl, one-shot boot entries",
         plan_fixes=False,
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from provision.boot.cmdline import Cmdline, Token
 from provision.boot.grub import DEFAULT_FILE
+from provision.boot.lint.remark import Lint
 from provision.boot.systemd_boot import CMDLINE_FILE, KernelCmdlineFile
-from provision.doctor import cite
+from provision.doctor import cite, lint
 from provision.doctor.finding import Evidence, Finding
 from provision.doctor.rule import Outcome, Rule, undecided
 from provision.evidence import Maybe, Unknown
@@ -21,10 +22,12 @@ def check(model: HostModel) -> Outcome:
     text = model.kernel.running_cmdline
     if isinstance(text, Unknown):
         yield undecided(ID, text, cite.RUNNING)
+        yield from _on_zfs(model)
         return
     path = model.boot.cmdline_file
     if isinstance(path, Unknown):
         yield undecided(ID, path, "which file holds the kernel command line")
+        yield from _on_zfs(model)
         return
     other = CMDLINE_FILE if path == DEFAULT_FILE else DEFAULT_FILE
     stray, used = _line(model, other), _line(model, path)
@@ -37,6 +40,24 @@ def check(model: HostModel) -> Outcome:
     words = [t for t in stray.kernel if t.key not in _ANYWHERE and not used.has(t.raw) and not now.has(t.raw)]
     if words:
         yield _finding(model, path, other, words)
+
+
+def _on_zfs(model: HostModel) -> Outcome:
+    """Root on ZFS and a GRUB file, and nothing tells which loader starts the host."""
+    found = lint.written(model) if isinstance(model.boot.cmdline_file, Unknown) else None
+    for remark in found.remarks if isinstance(found, Lint) else ():
+        if remark.subject.startswith("root=ZFS="):
+            yield Finding(
+                rule=ID,
+                severity="info",
+                subjects=("host",),
+                summary=f"{remark.subject}: {remark.text}",
+                evidence=(Evidence(source=remark.path or DEFAULT_FILE, excerpt=remark.subject, line=remark.line),),
+                consequence="parameters in the file of the other boot loader have no effect",
+                remedy=(remark.advice,),
+                source=remark.source,
+                plan_fixes=False,
+            )
 
 
 def _line(model: HostModel, path: str) -> Maybe[Cmdline]:

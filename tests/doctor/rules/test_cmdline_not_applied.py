@@ -107,3 +107,12 @@ def test_cannot_decide_without_a_snippet(build):
     files = {**model.files, path: model.files[path].model_copy(update={"content": GONE})}
     (unknown,) = RULE.check(model.model_copy(update={"files": files}))
     assert unknown.supply == "be root"
+
+
+def test_a_boot_from_our_one_shot_entry_is_not_called_lost(build, examples):
+    model = build(cmdline=f"{examples.cmdline} nosmt").model()
+    once = model.model_copy(update={"boot": model.boot.model_copy(update={"from_once": True})})
+    (finding,) = RULE.check(once)
+    assert finding.severity == "info"
+    assert "waits for its confirmation: nosmt" in finding.summary
+    assert "pvectl confirm" in finding.remedy[0]

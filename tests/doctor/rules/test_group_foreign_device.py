@@ -60,7 +60,7 @@ def test_is_silent_for_companions_bridges_and_no_group(build, examples, healthy)
 
 
 def test_cannot_decide_without_the_group_of_the_gpu(build, examples):
-    (unknown,) = RULE.check(build(functions=examples.regrouped("0000:41:00.0", GONE)).model())
+    (unknown,) = RULE.check(build(functions=examples.changed("0000:41:00.0", iommu_group=GONE)).model())
     assert unknown.missing == "IOMMU group of 0000:41:00.0: denied"
 
 

@@ -1,0 +1,1 @@
+"""Kernel logs: what their messages mean, as data; decoders of the codes in them; findings."""
