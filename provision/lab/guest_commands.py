@@ -7,33 +7,30 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from provision.guest.bundle import probe_source
 from provision.lab.commands.answer import Answer, fail
 from provision.lab.guest_tree import LIBRARIES
 from provision.remote.bootstrap import unpack_program
 
-PROBE_LIMIT = 60.0
-START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from provision.lab.probe_child import main; "
-    "main(sys.argv[2], sys.argv[3])"
-)
+PROBE_LIMIT = 300.0
+START = "import sys; sys.path.insert(0, sys.argv[1]); from provision.lab.probe_child import main; main(*sys.argv[2:])"
 STATUS = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
 
 
 def shipped_probe() -> bytes:
-    return files("provision.guest").joinpath("probe.py").read_bytes()
+    return probe_source().encode()
 
 
-async def run_probe(root: Path, program: bytes) -> Answer:
-    """Run a program if it is the shipped probe, byte for byte."""
+async def run_probe(root: Path, program: bytes, words: Sequence[str] = ()) -> Answer:
+    """Run a program with its arguments if it is the shipped probe, byte for byte."""
     source, _stdin = unpack_program(program)
     if hashlib.sha256(source).digest() != hashlib.sha256(shipped_probe()).digest():
         return fail("pvectl lab: python3 runs only the agent and the probe that pvectl ships", 126)
     package = str(Path(__file__).resolve().parents[2])
-    argv = (sys.executable, "-I", "-S", "-c", START, package, str(root), str(root / LIBRARIES))
+    argv = (sys.executable, "-I", "-S", "-c", START, package, str(root), str(root / LIBRARIES), *words)
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.PIPE,

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from provision.lab import breakage, hardware
+from provision.lab.guest_log import kernel_log
 from provision.lab.layout import lay_out
-from provision.lab.machine import Guest, Machine
+from provision.lab.machine import Guest, Machine, P2pBehavior
 from provision.lab.proxmox import formats
 from provision.lab.proxmox.devices import Slot
 from provision.lab.proxmox.vm_checks import memory_mib
@@ -30,8 +31,8 @@ MAX_WINDOW = 8 << 40
 """OVMF with four-level paging goes no further (EDK II, MemDetect.c)."""
 BLACKWELL = 0x2900
 """Device ids from here on need the open kernel modules."""
-P2P_STATUS = {"ok": 0, "wrong-data": 0, "hang": 0, "chipset-not-supported": 1, "not-supported": 5}
-"""nvmlGpuP2PStatus_t: a status of OK is no proof, which is the point of the last two."""
+P2P_STATUS = {"chipset-not-supported": 1, "not-supported": 5}
+"""nvmlGpuP2PStatus_t; every other behavior has status 0, OK, which is no proof."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def write(cards: Cards, guest: Guest, config: dict[str, str], devices: list[Pass
     for device in devices:
         _write_device(writer, guest, device)
     working = [device for device in devices if works(guest, device)]
+    writer.file("dev/kmsg", _kernel_log(guest, devices))
     _write_driver(writer, guest, cards, working)
     writer.file(LIBRARIES, json.dumps(libraries(cards, guest, config, working), indent=1) + "\n")
 
@@ -197,16 +199,26 @@ def _write_device(writer: TreeWriter, guest: Guest, device: Passed) -> None:
         writer.link(f"{folder}/driver", "sys/bus/pci/drivers/nvidia")
 
 
+def _kernel_log(guest: Guest, devices: list[Passed]) -> str:
+    gpus = [device for device in devices if device.is_gpu]
+    refused = [(gpu.guest, gpu.found.device) for gpu in gpus if gpu.fits and not works(guest, gpu)]
+    loading = None if guest.driver.flavor == "none" else _nvrm(guest)
+    return kernel_log(loading, [gpu.guest for gpu in gpus if not gpu.fits], refused)
+
+
+def _nvrm(guest: Guest) -> str:
+    """Return what the driver calls itself."""
+    if guest.driver.flavor == "proprietary":
+        return f"NVIDIA UNIX x86_64 Kernel Module  {guest.driver.version}  Release Build"
+    return f"NVIDIA UNIX Open Kernel Module for x86_64  {guest.driver.version}  Release Build  (builder@lab)"
+
+
 def _write_driver(writer: TreeWriter, guest: Guest, cards: Cards, working: list[Passed]) -> None:
     driver = guest.driver
     if driver.flavor == "none":
         writer.file("proc/modules", "")
         return
-    kind = "Open Kernel Module for x86_64" if driver.flavor == "open" else "Kernel Module"
-    version = f"NVRM version: NVIDIA UNIX {kind}  {driver.version}  Release Build  (builder@lab)\n"
-    if driver.flavor == "proprietary":
-        version = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver.version}  Release Build\n"
-    writer.file("proc/driver/nvidia/version", version + "GCC version:  gcc version 13.3.0\n")
+    writer.file("proc/driver/nvidia/version", f"NVRM version: {_nvrm(guest)}\nGCC version:  gcc version 13.3.0\n")
     writer.file("proc/driver/nvidia/params", 'EnableGpuFirmware: 18\nRegistryDwords: ""\n')
     writer.file("proc/modules", "nvidia_uvm 2039808 0 - Live 0x0\nnvidia 14401536 16 nvidia_uvm, Live 0x0\n")
     writer.file("sys/module/nvidia/version", f"{driver.version}\n")
@@ -246,13 +258,15 @@ class Cards:
 def libraries(cards: Cards, guest: Guest, config: dict[str, str], working: list[Passed]) -> dict[str, Any]:
     """Return what NVML, CUDA and CPUID answer in this guest."""
     gpus = [_nvml_gpu(cards, guest, index, device) for index, device in enumerate(working)]
+    behaviors = [[_behavior(guest, a, b) for b in working] for a in working]
     hidden = guest.hypervisor_hidden or "hidden=1" in config.get("cpu", "") or "x-vga=1" in " ".join(config.values())
     return {
         "cpuid": "" if hidden else "KVMKVMKVM",
         "driver": None if guest.driver.flavor == "none" else guest.driver.version,
         "cuda_version": guest.driver.cuda,
         "gpus": gpus,
-        "p2p": [[_p2p(guest, a, b) for b in working] for a in working],
+        "p2p": [[P2P_STATUS.get(behavior, 0) for behavior in row] for row in behaviors],
+        "pairs": {f"{a}-{b}": behavior for a, row in enumerate(behaviors) for b, behavior in enumerate(row) if a != b},
     }
 
 
@@ -274,6 +288,6 @@ def _nvml_gpu(cards: Cards, guest: Guest, index: int, device: Passed) -> dict[st
     }
 
 
-def _p2p(guest: Guest, first: Passed, second: Passed) -> int:
+def _behavior(guest: Guest, first: Passed, second: Passed) -> P2pBehavior:
     same = first.clique is not None and first.clique == second.clique
-    return P2P_STATUS[guest.p2p_with_clique if same else guest.p2p]
+    return guest.p2p_with_clique if same else guest.p2p

@@ -75,7 +75,7 @@ class Guests:
             if self.host.delay:
                 await asyncio.sleep(self.host.delay)
             if argv[:3] == ("python3", "-I", "-"):
-                return await guest_commands.run_probe(root, stdin)
+                return await guest_commands.run_probe(root, stdin, argv[3:])
             return guest_commands.run(root, guest.hostname, argv)
 
         children = Children(root, dispatch)

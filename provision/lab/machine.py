@@ -104,7 +104,8 @@ class Network(Frozen):
 
 class Boot(Frozen):
     loader: Literal["grub", "systemd-boot"] = "grub"
-    storage: Literal["lvm", "zfs"] = "lvm"
+    storage: Literal["lvm", "zfs", "ext4"] = "lvm"
+    """What ``/`` lies on; ``ext4``: on a partition as it is, as Debian's installer makes it."""
     cmdline: str = "quiet"
     """Options of the user's own: GRUB_CMDLINE_LINUX_DEFAULT, or what follows ``root=`` in /etc/kernel/cmdline."""
     esp_uuid: str = "7C1A-53E2"
@@ -144,6 +145,10 @@ class VmSetup(Frozen):
     running: bool = False
 
 
+P2pBehavior = Literal["not-supported", "chipset-not-supported", "ok", "wrong-data", "mirror", "range", "hang", "crash"]
+"""What peers do: refused by the driver, or granted and then right or wrong."""
+
+
 class GuestDriver(Frozen):
     version: str
     flavor: Literal["open", "proprietary", "none"] = "open"
@@ -158,9 +163,9 @@ class Guest(Frozen):
     os: str = "Ubuntu 24.04.3 LTS"
     kernel: str = "6.8.0-88-generic"
     driver: GuestDriver
-    p2p: Literal["not-supported", "chipset-not-supported", "ok", "wrong-data", "hang"] = "not-supported"
+    p2p: P2pBehavior = "not-supported"
     """What the driver answers to a peer without a clique."""
-    p2p_with_clique: Literal["not-supported", "chipset-not-supported", "ok", "wrong-data", "hang"] = "ok"
+    p2p_with_clique: P2pBehavior = "ok"
     hypervisor_hidden: bool = False
     gpu_uuids: tuple[str, ...] = ()
     nccl: str = "2.28.9"

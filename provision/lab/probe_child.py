@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 
-def main(root: str, libraries: str) -> None:
+def main(root: str, libraries: str, *argv: str) -> None:
     """Write the probe's JSON to standard output."""
-    from provision.lab import isolation  # noqa: PLC0415 - the path is set by the starter
+    source = sys.stdin.buffer.read()
+    names: dict[str, Any] = {"__name__": "pvectl_probe"}
+    exec(compile(source, "<pvectl probe>", "exec"), names)  # noqa: S102 - the starter has compared its digest
+    from provision.lab import isolation  # noqa: PLC0415 - after the probe has put its own modules in front
     from provision.lab.guest_libraries import RecordedLibraries  # noqa: PLC0415
 
-    source = sys.stdin.buffer.read()
-    recorded = Path(libraries).read_text(encoding="utf-8")
-    code = compile(source, "<pvectl probe>", "exec")
-    names: dict[str, Any] = {"__name__": "pvectl_probe"}
-    exec(code, names)  # noqa: S102 - the starter has compared its digest with the shipped probe's
+    recorded = RecordedLibraries(Path(libraries).read_text(encoding="utf-8"))
     isolation.enclose(Path(root))
-    sys.exit(names["main"](sys.stdout, root, RecordedLibraries(recorded, names)))
+    sys.exit(names["main"](argv, sys.stdout, root, recorded))

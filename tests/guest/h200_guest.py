@@ -6,6 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from provision.guest.onboard.child import Child
+from provision.lab.gpu_simulator import Setup, SimulatedCuda
+from provision.lab.guest_libraries import Inline
+
 DATA = Path(__file__).resolve().parent.parent / "data" / "guest-h200x2"
 VERSION = "580.159.04"
 CPUINFO = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu vme hypervisor lahf_lm\n"
@@ -52,10 +56,20 @@ class RecordedNvml:
 
     def __init__(self, *, gpus: int = 2, gsp: str = VERSION, statuses: dict[int, int] | None = None) -> None:
         self.gpus, self.gsp = gpus, gsp
+        self.users: list[dict[str, Any]] = []
         self.statuses = statuses if statuses is not None else {0: 0, 1: 0, 2: 0, 3: 0, 4: 5}
 
     def count(self) -> int:
         return self.gpus
+
+    def library(self) -> dict[str, Any]:
+        return {"path": f"/usr/lib/libnvidia-ml.so.{VERSION}", "version": VERSION, "compat": False, "stub": False}
+
+    def confidential(self) -> bool:
+        return False
+
+    def processes(self, _index: int) -> list[dict[str, Any]]:
+        return self.users
 
     def driver_version(self) -> str:
         return VERSION
@@ -63,7 +77,7 @@ class RecordedNvml:
     def gpu(self, index: int) -> dict[str, Any]:
         return {
             "index": index,
-            "bdf": f"0000:00:0{6 + index}.0",
+            "bdf": f"0000:00:{6 + index:02x}.0",
             "name": "NVIDIA H200",
             "uuid": f"GPU-00000000-0000-0000-0000-00000000000{index + 1}",
             "vbios": "96.00.A5.00.1A",
@@ -79,33 +93,26 @@ class RecordedNvml:
         return self.statuses[capability]
 
 
-class RecordedCuda:
-    def __init__(self, *, gpus: int = 2, data: bool = True) -> None:
-        self.gpus, self.equal = gpus, data
-
-    def count(self) -> int:
-        return self.gpus
-
-    def bdf(self, index: int) -> str:
-        return f"0000:00:0{6 + index}.0"
-
-    def write_and_read_back(self, _index: int) -> bool:
-        return self.equal
+def setup(gpus: int = 2, **changes: Any) -> Setup:
+    """Simulated GPUs like the recorded ones."""
+    values: dict[str, Any] = {"route": "nvlink", "driver": VERSION, "memory_bytes": 143771 << 20, **changes}
+    return Setup(bdfs=tuple(f"0000:00:{6 + index:02x}.0" for index in range(gpus)), **values)
 
 
 class Recorded:
-    """Stands where the probe looks for libraries."""
+    """Stands where the probe looks for libraries.  ``forks`` takes real children, as in a real guest."""
 
-    in_child = False
-
-    def __init__(self, nvml: Any = None, cuda: Any = None, signature: str = "KVMKVMKVM") -> None:
-        self._nvml, self._cuda, self._signature = nvml or RecordedNvml(), cuda or RecordedCuda(), signature
+    def __init__(
+        self, nvml: Any = None, cuda: Setup | None = None, signature: str = "KVMKVMKVM", *, forks: bool = False
+    ) -> None:
+        self._nvml, self._setup, self._signature = nvml or RecordedNvml(), cuda or setup(), signature
+        self.start: Any = Child if forks else Inline
 
     def nvml(self) -> Any:
         return self._nvml
 
     def cuda(self) -> Any:
-        return self._cuda
+        return SimulatedCuda(self._setup)
 
     def cpuid(self) -> str:
         return self._signature

@@ -14,18 +14,18 @@ import pytest
 
 from provision.errors import Undecided
 from provision.evidence import Unknown
-from provision.guest import probe
-from provision.guest.facts import GuestFacts, parse_probe
+from provision.guest.bundle import probe_source
+from provision.guest.facts import SCHEMAS, GuestFacts, parse_probe
+from provision.guest.onboard import child, main
+from provision.guest.onboard.errors import CallFailed, Missing
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import h200_guest as guest
 
-PROBE = Path(probe.__file__)
-
 
 def run(root: Path, libraries: Any) -> GuestFacts:
     out = io.StringIO()
-    assert probe.main(out, str(root), libraries) == 0
+    assert main.main((), out, str(root), libraries) == 0
     return parse_probe(out.getvalue(), 100)
 
 
@@ -49,20 +49,20 @@ def test_runs_from_standard_input_without_site_or_folder(tmp_path: Path) -> None
     """As on a real guest: no file is left and a json.py beside it is not imported."""
     (tmp_path / "json.py").write_text("raise SystemExit(99)\n")
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-"], input=PROBE.read_bytes(), cwd=tmp_path, capture_output=True, check=False
+        [sys.executable, "-I", "-S", "-"], input=probe_source().encode(), cwd=tmp_path, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["schema"] == probe.SCHEMA
+    assert json.loads(done.stdout)["schema"] == SCHEMAS[-1]
     assert [p.name for p in tmp_path.iterdir()] == ["json.py"]
 
 
 def test_missing_libraries_are_unknown_and_the_rest_is_read(tmp_path: Path) -> None:
     class Bare(guest.Recorded):
         def nvml(self) -> Any:
-            raise probe.Missing("libnvidia-ml.so.1 is not there")
+            raise Missing("libnvidia-ml.so.1 is not there")
 
         def cuda(self) -> Any:
-            raise probe.CallFailed("cuInit", 999)
+            raise CallFailed("cuInit", 999)
 
     facts = run(guest.build_root(tmp_path), Bare())
     assert isinstance(facts.nvml, Unknown)
@@ -95,9 +95,9 @@ def test_a_hang_and_a_crash_in_a_child_are_results() -> None:
         os.kill(os.getpid(), 9)
         return {}
 
-    assert probe.in_child(lambda: time.sleep(30) or {}, 0.2)["state"] == "hang"
-    assert probe.in_child(crash, 5.0) == {"state": "crash", "reason": "the child ended by signal 9"}
-    assert probe.in_child(lambda: {"state": "ok"}, 5.0) == {"state": "ok"}
+    assert child.in_child(lambda: time.sleep(30) or {}, 0.2)["state"] == "hang"
+    assert child.in_child(crash, 5.0) == {"state": "crash", "reason": "the child ended by signal 9"}
+    assert child.in_child(lambda: {"state": "ok"}, 5.0) == {"state": "ok"}
 
 
 @pytest.mark.parametrize("text", ["", "bash: python3: command not found", '{"schema": "other/1"}', "[1, 2"])
@@ -109,7 +109,7 @@ def test_an_answer_that_is_none_is_undecided(text: str) -> None:
 def test_noise_around_the_answer_is_skipped(tmp_path: Path) -> None:
     out = io.StringIO("Welcome!\n")
     out.seek(0, 2)
-    probe.main(out, str(guest.build_root(tmp_path)), guest.Recorded())
+    main.main((), out, str(guest.build_root(tmp_path)), guest.Recorded())
     assert parse_probe(out.getvalue() + "logout\n", 100).vmid == 100
 
 
