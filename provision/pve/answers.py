@@ -44,9 +44,23 @@ _ROOT_ONLY = re.compile(
 )
 _STALE: Final = ("detected modified configuration - file changed by other user", "checksum mismatch (file change by")
 _LOCKED = re.compile(r"VM is locked(?: \((?P<lock>[^)]+)\))?")
-_NO_QUORUM = re.compile(r"no quorum|/etc/pve/\S+' - Permission denied")
-_BUSY = re.compile(r"got lock request timeout|can't lock file .* got timeout")
+_NO_QUORUM = re.compile(r"no quorum|not quorate|/etc/pve/.*Permission denied", re.IGNORECASE)
+"""Of pve-cluster's locks and checks, of pve-ha-manager, and of any write of a file that pmxcfs refuses (EACCES)."""
+_BUSY = re.compile(r"cfs-lock '(?P<cluster>[^']+)' error: got lock request timeout|can't lock file '(?P<file>[^']+)'")
 _EMPTY_SECTION: Final = "unknown section type ''"
+
+
+def lock_of(text: str) -> str | None:
+    """Return the lock that a refusal names, ``None`` where it is about something else.
+
+    ``create`` is none that ends by itself where the mapping unit holds a VM back: it is no lock to wait for.
+    """
+    held, busy = _LOCKED.search(text), _BUSY.search(text)
+    if held is not None:
+        return None if held["lock"] == "create" else f"lock {held['lock'] or 'without a name'}"
+    if busy is None:
+        return None
+    return f"the cluster's lock {busy['cluster']}" if busy["cluster"] else f"the lock file {busy['file']}"
 
 
 def refusal(action: str, where: str, answer: Answer) -> PveError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import http.cookiejar
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -30,8 +30,12 @@ from provision.inventory.models import Api
 from provision.pve.answers import Answer, OutcomeUnknown, refusal
 from provision.pve.caller import Params, Verb, plain
 from provision.pve.https_auth import TicketAuth, Verify
+from provision.pve.least_way import LeastWay
 from provision.pve.objects import PveObjects
 from provision.pve.pinning import PinnedAdapter, fingerprint_of, normal_fingerprint
+from provision.pve.shell import ShellPve
+from provision.pve.vm_power import silent
+from provision.remote.session import Session
 
 PORT: Final = 8006
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -180,12 +184,15 @@ def connect_https(
     name: str = "",
     certificate_pem: str | None = None,
     timeouts: tuple[float, float] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+    tell: Callable[[str], None] = silent,
+    root_shell: Session | None = None,
 ) -> PveObjects:
     """Open Proxmox' API on ``address`` with the credentials of ``api`` and ``secret``.
 
     Trust, in this order: ``api.fingerprint``, ``api.ca_file``, ``certificate_pem`` (read over a verified
     way), the system's authorities.  ``node`` is asked for where it is not given.  ``name`` is the host's name for
-    messages, beside the address.
+    messages, beside the address; ``tell`` hears what a write waits for.  Credentials other than root@pam's leave what
+    is root@pam's to ``root_shell``, where there is one.
     """
     host, port = _place(api, address)
     where = f"{name} (API {host}:{port})" if name else f"{host}:{port}"
@@ -205,7 +212,11 @@ def connect_https(
     ticket = TicketAuth(api.user or "", secret, verify, timeouts, where) if api.auth == "ticket" else None
     _harden(client, pin, ticket)
     caller = HttpsCaller(client, where, is_root=ticket is not None and api.user == "root@pam", ticket=ticket, port=port)
-    return PveObjects(caller, node or own_node(caller))
+    name_of_node = node or own_node(caller)
+    if root_shell is None or caller.is_root:
+        return PveObjects(caller, name_of_node, tell=tell)
+    shell = root_shell
+    return LeastWay(caller, name_of_node, lambda: ShellPve(shell, name_of_node, tell=tell), tell=tell)
 
 
 def own_node(caller: HttpsCaller) -> str:

@@ -67,6 +67,11 @@ _CLASSES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
 """Option classes in short; a raw USB or serial device of the host is root-only as well."""
 
 
+_DISK: Final = re.compile(r"(?:ide|sata|scsi|virtio)\d+|efidisk0|tpmstate0")
+_READS_IMAGE: Final = "Datastore.Audit|Datastore.AllocateSpace"
+_IMPORT: Final = re.compile(r"(?:^|,)import-from=([^,]+)")
+
+
 def needs(operation: str, *, node: str = "", mapping: str = "", vmid: int | None = None) -> tuple[Need, ...]:
     """Return what ``operation`` (one of :data:`OPERATIONS`) needs on these objects."""
     names = {"node": node, "mapping": mapping, "vmid": "" if vmid is None else str(vmid)}
@@ -97,6 +102,11 @@ def option_needs(vmid: int, key: str, new: str | None, old: str | None) -> tuple
         for name in dict.fromkeys(_mapping_of(text) for text in values)
     )
     return (base, *uses)
+
+
+def root_keys(keys: Iterable[str], set: Mapping[str, str], before: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return the options of a change that Proxmox leaves to root@pam, for their name or a value, new or old."""
+    return tuple(key for key in keys if least(option_needs(0, key, set.get(key), before.get(key))) != "token")
 
 
 def options_need(
@@ -131,6 +141,52 @@ def _is_held(need: Need, held: Mapping[str, Collection[str]]) -> bool:
     while path not in held and path not in ("", "/"):
         path = path.rpartition("/")[0] or "/"
     return any(privilege in held.get(path, ()) for privilege in need.privilege.split("|"))
+
+
+def create_needs(vmid: int, options: Mapping[str, str]) -> tuple[Need, ...]:
+    """Return what it takes to make a VM with ``options``; those of root@pam can be added to it afterwards.
+
+    Source: qemu-server src/PVE/API2/Qemu.pm (``check_storage_access``, ``check_bridge_access``, ``create_vm``).
+    """
+    if image_path(options) is not None:
+        return (Need(operation="vm.create import-from", path="", privilege="root@pam", who="ticket"),)
+    found = [*needs("vm.create", vmid=vmid), *needs("vm.read", vmid=vmid), *options_need(vmid, options, (), {})]
+    found += [_create_need(f"/storage/{name}", "Datastore.AllocateSpace") for name in _storages(options)]
+    found += [_create_need(f"/storage/{name}", _READS_IMAGE) for name in _image_storages(options)]
+    found += [_create_need(path, "SDN.Use") for path in _bridges(options)]
+    return tuple(dict.fromkeys(found))
+
+
+def _create_need(path: str, privilege: str) -> Need:
+    return Need(operation="vm.create", path=path, privilege=privilege, who="token")
+
+
+def image_path(options: Mapping[str, str]) -> str | None:
+    """Return the file of the host that a disk is copied from; Proxmox takes a path from root@pam alone."""
+    found = (_IMPORT.search(value) for key, value in options.items() if _DISK.fullmatch(key))
+    return next((match[1] for match in found if match is not None and match[1].startswith("/")), None)
+
+
+def _storages(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the storages on which volumes are made."""
+    values = [value.partition(",")[0] for key, value in sorted(options.items()) if _DISK.fullmatch(key)]
+    return tuple(dict.fromkeys(value.partition(":")[0] for value in values if ":" in value))
+
+
+def _image_storages(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the storages that images are copied from (``local:import/noble.qcow2``)."""
+    found = (_IMPORT.search(value) for key, value in sorted(options.items()) if _DISK.fullmatch(key))
+    return tuple(dict.fromkeys(match[1].partition(":")[0] for match in found if match is not None))
+
+
+def _bridges(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the ACL paths of the bridges: of a tagged card its VLAN's."""
+    found = []
+    for key, value in sorted(options.items()):
+        bridge, tag = re.search(r"(?:^|,)bridge=([^,]+)", value), re.search(r"(?:^|,)tag=(\d+)", value)
+        if re.fullmatch(r"net\d+", key) and bridge is not None:
+            found.append(f"/sdn/zones/localnetwork/{bridge[1]}" + (f"/{tag[1]}" if tag else ""))
+    return tuple(dict.fromkeys(found))
 
 
 def is_root_only(key: str) -> bool:

@@ -41,7 +41,17 @@ class TaskResult(Frozen):
     ok: bool
     """``OK`` and ``WARNINGS: n`` are success."""
     exitstatus: str
+    """One line: of an error its first."""
     log_tail: tuple[str, ...] = ()
+    error: str = ""
+    """The whole text of an error, from the log."""
+    warnings: tuple[str, ...] = ()
+    """What Proxmox warned of; the task is a success all the same."""
+
+    @property
+    def problem(self) -> str:
+        """Why it is no success, as fully as is known; empty for a success."""
+        return "" if self.ok else self.error or self.exitstatus
 
 
 class PveSession(Protocol):
@@ -52,6 +62,11 @@ class PveSession(Protocol):
 
     @property
     def is_root(self) -> bool: ...
+
+    @property
+    def has_root(self) -> bool:
+        """Whether root@pam's own rights are at hand for what needs them, perhaps by a root shell beside the token."""
+        ...
 
     @property
     def node(self) -> str: ...
@@ -82,13 +97,19 @@ class PveSession(Protocol):
 
     def vm_status(self, vmid: int) -> Literal["running", "stopped"]: ...
 
-    def vm_start(self, vmid: int, *, timeout: float, progress: Callable[[str], None] = ...) -> TaskResult: ...
+    def vm_start(self, vmid: int, *, timeout: float | None = None, progress: Callable[[str], None] = ...) -> TaskResult:
+        """Start and wait until it runs, ``timeout`` seconds or as long as Proxmox itself gives this VM."""
+        ...
 
     def vm_shutdown(self, vmid: int, *, timeout: float, progress: Callable[[str], None] = ...) -> TaskResult: ...
 
     def vm_ids(self) -> tuple[int, ...]: ...
 
     def vm_create(self, vmid: int, options: Mapping[str, str], *, progress: Callable[[str], None]) -> TaskResult: ...
+
+    def vm_settle(self, vmid: int, *, progress: Callable[[str], None]) -> None:
+        """Follow the task that is making the VM, where one runs; its failure is seen by what it leaves."""
+        ...
 
     def vm_resize(self, vmid: int, disk: str, size: str, *, progress: Callable[[str], None]) -> TaskResult: ...
 

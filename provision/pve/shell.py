@@ -9,6 +9,7 @@ status is asked for afterwards.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from provision.errors import ConnectionCut, PveError, TimeLimit
@@ -17,6 +18,7 @@ from provision.pve.caller import Params, Verb, plain
 from provision.pve.names import vm_id
 from provision.pve.objects import PveObjects
 from provision.pve.tasks import Clock
+from provision.pve.vm_power import silent
 from provision.remote.session import RunResult, Session
 
 CALL_TIMEOUT_S = 90.0
@@ -28,8 +30,9 @@ _STATUS_LINE = "400 "
 class PveshCaller:
     """A :class:`provision.pve.caller.Caller` by ``pvesh``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, tell: Callable[[str], None] = silent) -> None:
         self._session = session
+        self._tell = tell
         self.warnings: list[str] = []
         """What calls that succeeded wrote to standard error."""
 
@@ -67,8 +70,15 @@ class PveshCaller:
             raise OutcomeUnknown(text) if is_write else TimeLimit(text, "", self.where)
         if result.rc != 0:
             raise self._refused(result, action)
-        self.warnings += [line for line in _text(result.stderr).splitlines() if line.strip()]
+        self._warn(line for line in _text(result.stderr).splitlines() if line.strip())
         return result
+
+    def _warn(self, lines: Iterable[str]) -> None:
+        """Keep what Proxmox warned of, and say it where it was not said yet."""
+        for line in lines:
+            if line not in self.warnings:
+                self._tell(f"{self.where} warns: {line}")
+            self.warnings.append(line)
 
     def _refused(self, result: RunResult, action: str) -> PveError:
         if result.rc == 127:
@@ -87,9 +97,16 @@ class PveshCaller:
 class ShellPve(PveObjects):
     """A :class:`provision.pve.session.PveSession` over the agent of one node."""
 
-    def __init__(self, session: Session, node: str | None = None, *, clock: Clock | None = None) -> None:
-        self._shell = PveshCaller(session)
-        super().__init__(self._shell, node or own_node(self._shell), clock=clock)
+    def __init__(
+        self,
+        session: Session,
+        node: str | None = None,
+        *,
+        clock: Clock | None = None,
+        tell: Callable[[str], None] = silent,
+    ) -> None:
+        self._shell = PveshCaller(session, tell)
+        super().__init__(self._shell, node or own_node(self._shell), clock=clock, tell=tell)
 
     @property
     def warnings(self) -> tuple[str, ...]:

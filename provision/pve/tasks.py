@@ -12,6 +12,7 @@ from provision.pve.answers import NO_ANSWER
 from provision.pve.caller import Caller
 from provision.pve.names import upid_node
 from provision.pve.session import TaskResult
+from provision.pve.task_text import warnings_in, whole_error
 
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 2.0
@@ -32,8 +33,8 @@ def follow(
 ) -> TaskResult:
     """Poll the task until it stops; every new line of its log goes to ``progress``.
 
-    ``OK`` and ``WARNINGS: n`` are success.  Raises :class:`TaskFailed` where it has not ended after
-    ``timeout`` seconds: it goes on by itself.
+    ``OK`` and ``WARNINGS: n`` are success; warnings are said once more at the end.  Raises :class:`TaskFailed`
+    where it has not ended after ``timeout`` seconds: it goes on by itself.
     """
     try:
         base = f"/nodes/{upid_node(upid)}/tasks/{upid}"
@@ -45,12 +46,7 @@ def follow(
     while True:
         exitstatus = poll.once()
         if exitstatus is not None:
-            return TaskResult(
-                upid=upid,
-                ok=exitstatus == "OK" or exitstatus.startswith("WARNINGS"),
-                exitstatus=exitstatus,
-                log_tail=tuple(poll.lines[-_TAIL_LINES:]),
-            )
+            return poll.result(upid, exitstatus)
         if clock.now() >= end:
             raise TaskFailed(
                 f"Unable to {action} on {caller.where}: the task has not ended within {timeout:.0f} s",
@@ -80,15 +76,33 @@ class _Poll:
             return None
         return str(status.get("exitstatus", "unexpected status")).strip() if status.get("status") == "stopped" else None
 
+    def result(self, upid: str, exitstatus: str) -> TaskResult:
+        ok = exitstatus == "OK" or exitstatus.startswith("WARNINGS")
+        warnings = warnings_in(self.lines)
+        if ok and exitstatus != "OK":
+            said = f": {'; '.join(warnings)}" if warnings else ", see its log"
+            self._progress(f"done, but Proxmox warns ({exitstatus}){said}")
+        return TaskResult(
+            upid=upid,
+            ok=ok,
+            exitstatus=exitstatus,
+            log_tail=tuple(self.lines[-_TAIL_LINES:]),
+            error="" if ok else whole_error(exitstatus, self.lines),
+            warnings=warnings,
+        )
+
     def _read_log(self) -> None:
-        """Read on from the last known line: the exit status holds the first line of an error only."""
-        rows = self._get("log", {"start": len(self.lines), "limit": _LOG_LIMIT})
-        new = [str(row["t"]) for row in rows if int(row["n"]) > len(self.lines)]
-        # An empty log is one line that says so.
-        new = [] if new == ["no content"] else new
-        self.lines += new
-        for line in filter(str.strip, new):
-            self._progress(line)
+        """Read on from the last known line until there is no more: the exit status holds one line only."""
+        while True:
+            rows = self._get("log", {"start": len(self.lines), "limit": _LOG_LIMIT})
+            new = [str(row["t"]) for row in rows if int(row["n"]) > len(self.lines)]
+            # An empty log is one line that says so.
+            new = [] if new == ["no content"] else new
+            self.lines += new
+            for line in filter(str.strip, new):
+                self._progress(line)
+            if len(rows) < _LOG_LIMIT or not new:
+                return
 
     def _get(self, leaf: str, params: dict[str, int]) -> Any:
         return self._caller.call("get", f"{self._base}/{leaf}", params, action=self._action)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 
-from provision.pve.caller import Caller, Params
+from provision.pve.caller import Params
+from provision.pve.disk_option import size_of
 from provision.pve.names import vm_id
 from provision.pve.session import TaskResult
-from provision.pve.tasks import Clock, follow
+from provision.pve.task_maker import Work
+from provision.pve.vm_power import VmPower
 
 CREATE_S = 3600.0
 """Copying a disk image takes as long as the storage needs."""
@@ -17,12 +19,8 @@ _TASKS_READ = 1000
 _MAKES = ("qmcreate", "qmclone", "qmrestore")
 
 
-class VmLifecycle:
+class VmLifecycle(VmPower):
     """The part of :class:`provision.pve.objects.PveObjects` that makes and destroys VMs."""
-
-    _caller: Caller
-    _node: str
-    _clock: Clock
 
     def vm_ids(self) -> tuple[int, ...]:
         """Return the VMs of this node."""
@@ -31,28 +29,60 @@ class VmLifecycle:
 
     def vm_create(self, vmid: int, options: Mapping[str, str], *, progress: Callable[[str], None]) -> TaskResult:
         """Make a VM.  Proxmox removes what it had made of it where the task fails."""
-        action = f"create VM {vmid}"
-        params: Params = {"vmid": vm_id(vmid), **options}
-        upid = self._caller.call("create", self._vms, params, action=action, timeout=CREATE_S)
-        return self._task(str(upid), CREATE_S, progress, action)
+        return self._see_through(self._making(vmid, options), progress)
+
+    def vm_settle(self, vmid: int, *, progress: Callable[[str], None]) -> None:
+        """Follow the task that is making the VM, where one runs: it goes on without the one who asked for it."""
+        work = self._making(vmid, {})
+        upid = self._running(work)
+        if upid is not None:
+            progress(f"VM {vmid} is still being made")
+            self._follow(upid, work, progress)
+
+    def _making(self, vmid: int, options: Mapping[str, str]) -> Work:
+        return Work(
+            verb="create",
+            path=self._vms,
+            params={"vmid": vm_id(vmid), **options},
+            action=f"create VM {vmid}",
+            timeout=CREATE_S,
+            vmid=vmid,
+            kinds=("qmcreate",),
+            is_done=lambda: vmid in self.vm_ids(),
+        )
 
     def vm_resize(self, vmid: int, disk: str, size: str, *, progress: Callable[[str], None]) -> TaskResult:
-        """Let a disk grow to ``size`` (``200G``); Proxmox never shrinks one."""
-        action = f"resize {disk} of VM {vmid}"
-        path = f"{self._vms}/{vm_id(vmid)}/resize"
-        upid = self._caller.call("set", path, {"disk": disk, "size": size}, action=action, timeout=DESTROY_S)
-        return self._task(str(upid), DESTROY_S, progress, action)
+        """Let a disk grow to ``size`` (``200G``), if the VM is as it was just read; Proxmox never shrinks one."""
+        params: Params = {"disk": disk, "size": size, "digest": self.vm_config(vmid).digest}
+        work = Work(
+            verb="set",
+            path=f"{self._vms}/{vm_id(vmid)}/resize",
+            params=params,
+            action=f"resize {disk} of VM {vmid}",
+            timeout=DESTROY_S,
+            vmid=vmid,
+            kinds=("resize", "qmresize"),
+            is_done=lambda: size_of(self.vm_config(vmid).values.get(disk, "")) == size_of(f"x,size={size}"),
+        )
+        return self._see_through(work, progress)
 
     def vm_destroy(self, vmid: int, *, progress: Callable[[str], None]) -> TaskResult:
         """Remove a stopped VM and its disks."""
-        action = f"destroy VM {vmid}"
-        upid = self._caller.call("delete", f"{self._vms}/{vm_id(vmid)}", {}, action=action, timeout=DESTROY_S)
-        return self._task(str(upid), DESTROY_S, progress, action)
+        work = Work(
+            verb="delete",
+            path=f"{self._vms}/{vm_id(vmid)}",
+            params={},
+            action=f"destroy VM {vmid}",
+            timeout=DESTROY_S,
+            vmid=vmid,
+            kinds=("qmdestroy",),
+            is_done=lambda: vmid not in self.vm_ids(),
+        )
+        return self._see_through(work, progress)
 
     def vm_starts(self, vmid: int) -> int:
         """Return how often the node's task list saw this VM start since it was made."""
-        params: Params = {"vmid": vm_id(vmid), "source": "all", "limit": _TASKS_READ}
-        rows = self._caller.call("get", f"/nodes/{self._node}/tasks", params, action=f"list the tasks of VM {vmid}")
+        rows = self._tasks(vmid, "all", f"list the tasks of VM {vmid}", limit=_TASKS_READ)
         order = sorted(rows, key=lambda row: (int(row.get("starttime", 0)), int(row.get("pstart", 0))), reverse=True)
         since = itertools.takewhile(lambda row: row.get("type") not in _MAKES, order)
         return sum(row.get("type") in ("qmstart", "hastart") for row in since)
@@ -60,6 +90,3 @@ class VmLifecycle:
     @property
     def _vms(self) -> str:
         return f"/nodes/{self._node}/qemu"
-
-    def _task(self, upid: str, timeout: float, progress: Callable[[str], None], action: str) -> TaskResult:
-        return follow(self._caller, upid, timeout=timeout, progress=progress, clock=self._clock, action=action)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from provision.errors import PvectlError, PveError, StaleDigest
+from provision.pve.disk_option import is_made_as
 from provision.pve.privileges import is_root_only
 from provision.pve.property_string import PropertyStringError, parse
 from provision.pve.session import VmConfig
@@ -98,6 +99,8 @@ def _add(error: PveError, note: str) -> None:
 def _same(one: str | None, other: str | None) -> bool:
     if one is None or other is None or one == other:
         return one == other
+    if is_made_as(one, other):
+        return True
     try:
         return "=" in one and parse(one, "") == parse(other, "")
     except PropertyStringError:

@@ -590,7 +590,7 @@ def test_a_task_is_followed_to_its_end(api: FakeApi, reply: Any, clock: Clock, e
     lines: list[str] = []
     result = opened(api, clock).vm_start(100, timeout=60, progress=lines.append)
     assert (result.ok, result.exitstatus, result.upid) == (ok, exitstatus, UPID)
-    assert result.log_tail == ("one", "TASK ERROR: first", "second line") == tuple(lines)
+    assert result.log_tail == ("one", "TASK ERROR: first", "second line") == tuple(lines[:3])
 
 
 def test_a_task_survives_a_host_that_is_silent_for_a_while(api: FakeApi, reply: Any, clock: Clock) -> None:

@@ -120,11 +120,37 @@ def test_pretty_and_plain_showcmd_are_one() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     facts = NodeFacts(node="pve1", qemu=(11, 0), devices=("0000:01:00.0",), mediated=frozenset({"0000:01:00.0"}))
-    options = {"machine": "q35", "cpu": "EPYC-Genoa", "hostpci0": "01:00.0,mdev=nvidia-1"}
+    options = {"machine": "q35", "cpu": "custom-gpu", "hostpci0": "01:00.0,mdev=nvidia-1", "hotplug": "memory,cpu"}
     found = predict(options, facts, 100)
-    assert any("EPYC-Genoa" in gap for gap in found.not_modeled)
+    assert any("custom-gpu" in gap for gap in found.not_modeled)
+    assert {"hotplug of memory", "hotplug of cpu"} <= set(found.not_modeled)
     assert any("vGPU" in gap for gap in found.not_modeled)
-    assert "EPYC-Genoa,..." in found.words
+    assert "custom-gpu,..." in found.words
+
+
+@pytest.mark.parametrize(
+    ("cpu", "words"),
+    [
+        ("EPYC-Genoa", "EPYC-Genoa,enforce,+kvm_pv_eoi,+kvm_pv_unhalt,vendor=AuthenticAMD"),
+        ("EPYC-Rome-v4,flags=+pdpe1gb;-aes", "EPYC-Rome-v4,-aes,enforce,+kvm_pv_eoi,+kvm_pv_unhalt,+pdpe1gb,{amd}"),
+        ("SapphireRapids-v2,phys-bits=host", "SapphireRapids-v2,enforce,+kvm_pv_eoi,+kvm_pv_unhalt,{intel},{host}"),
+        ("Skylake-Server-noTSX-IBRS", "Skylake-Server-noTSX-IBRS,enforce,+kvm_pv_eoi,+kvm_pv_unhalt,{intel}"),
+        ("Icelake-Client-noTSX", "Icelake-Server-noTSX,enforce,+kvm_pv_eoi,+kvm_pv_unhalt,{intel}"),
+        ("Opteron_G5", "Opteron_G5,enforce,+kvm_pv_eoi,+kvm_pv_unhalt,-rdtscp,{amd}"),
+        ("max", "max,enforce,+kvm_pv_eoi,+kvm_pv_unhalt"),
+    ],
+)
+def test_named_models_say_their_maker(cpu: str, words: str) -> None:
+    found = predict({"machine": "q35", "cpu": cpu}, NodeFacts(node="pve1", qemu=(11, 0), devices=()), 100)
+    makers = {"amd": "vendor=AuthenticAMD", "intel": "vendor=GenuineIntel", "host": "host-phys-bits=true"}
+    assert words.format(**makers) in found.words
+    assert found.not_modeled == ()
+
+
+@pytest.mark.parametrize("cpu", ["EPYC-Naples", "Zen5", "host,flags=+nested-virt"])
+def test_a_model_or_flag_that_is_not_known_is_not_guessed(cpu: str) -> None:
+    found = predict({"machine": "q35", "cpu": cpu}, NodeFacts(node="pve1", qemu=(11, 0), devices=()), 100)
+    assert found.not_modeled
 
 
 @pytest.mark.parametrize(

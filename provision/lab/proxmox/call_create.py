@@ -16,11 +16,8 @@ from provision.lab.proxmox.node import Node
 from provision.lab.proxmox.tasks import Task
 from provision.lab.proxmox.vm_change import Change, check_rights
 from provision.lab.proxmox.vm_store import VmStore, path_of
+from provision.lab.proxmox.vm_volumes import DISK, card, storages, volume
 
-_DISK = re.compile(r"(?:scsi|virtio|sata|ide)\d+|efidisk0|tpmstate0")
-_SIZES = {"efidisk0": "4M", "cloudinit": "4M"}
-_IMAGE_SIZE = "3584M"
-"""What a copied cloud image measures before it grows."""
 _VMID = re.compile(r"[1-9]\d{2,8}")
 
 
@@ -58,24 +55,23 @@ def _check_raw(caller: Caller, change: Change) -> None:
 
 def _check_volumes(node: Node, caller: Caller, change: Change) -> None:
     """Refuse storages that are not there, and an image by its path for anyone but root."""
-    present = re.findall(r"^\w+: (\S+)$", _storages(node), re.MULTILINE)
+    present = re.findall(r"^\w+: (\S+)$", storages(node), re.MULTILINE)
     for name, value in change.values.items():
         bridge = re.search(r"(?:^|,)bridge=([^,]+)", value) if re.fullmatch(r"net\d+", name) else None
         if bridge is not None:
-            caller.require(f"/sdn/zones/localnetwork/{bridge[1]}", "SDN.Use")
-        if not _DISK.fullmatch(name) or value.startswith("none"):
+            tag = re.search(r"(?:^|,)tag=(\d+)", value)
+            caller.require(f"/sdn/zones/localnetwork/{bridge[1]}" + (f"/{tag[1]}" if tag else ""), "SDN.Use")
+        if not DISK.fullmatch(name) or value.startswith("none"):
             continue
         storage = value.partition(":")[0]
         caller.require(f"/storage/{storage}", "Datastore.AllocateSpace")
+        image = re.search(r"import-from=([^/:,]+):", value)
+        if image is not None:
+            caller.require(f"/storage/{image[1]}", "Datastore.AllocateSpace", "Datastore.Audit")
         if storage not in present:
             die(f"storage '{storage}' does not exist\n")
         if "import-from=/" in value and not caller.is_root:
             die("Only root can pass arbitrary filesystem paths.\n")
-
-
-def _storages(node: Node) -> str:
-    """Return storage.cfg; without one there is the folder that Proxmox assumes."""
-    return node.root.read("/etc/pve/storage.cfg") or "dir: local\n"
 
 
 def _make(node: Node, change: Change, task: Task) -> None:
@@ -83,12 +79,12 @@ def _make(node: Node, change: Change, task: Task) -> None:
     values: dict[str, str] = {}
     number = 0
     for name, value in change.values.items():
-        if _DISK.fullmatch(name):
-            values[name] = _volume(node, change.vmid, name, value, number)
+        if DISK.fullmatch(name):
+            values[name] = volume(node, change.vmid, name, value, number)
             number += 1
             task.log.append(f"{name}: successfully created disk '{values[name]}'")
         else:
-            values[name] = _card(change.vmid, name, value) if re.fullmatch(r"net\d+", name) else value
+            values[name] = card(change.vmid, name, value) if re.fullmatch(r"net\d+", name) else value
     seed = f"{node.name}/{change.vmid}/{time.time()}"
     values |= {
         "meta": f"creation-qemu={node.qemu},ctime={int(time.time())}",
@@ -101,33 +97,10 @@ def _make(node: Node, change: Change, task: Task) -> None:
 
 def _boot_order(values: dict[str, str]) -> str:
     """Return the order that Proxmox sets by itself: the first disk, then the first card."""
-    disk = next((name for name in values if _DISK.fullmatch(name) and name != "efidisk0"), None)
+    disk = next((name for name in values if DISK.fullmatch(name) and name != "efidisk0"), None)
     card = next((name for name in values if name.startswith("net")), None)
     names = [name for name in (disk, card) if name is not None]
     return f"order={';'.join(names)}" if names else " "
-
-
-def _volume(node: Node, vmid: int, name: str, value: str, number: int) -> str:
-    volume, _, rest = value.partition(",")
-    storage, _, what = volume.partition(":")
-    options = [part for part in rest.split(",") if part and not part.startswith("import-from=")]
-    if what == "cloudinit":
-        return ",".join([f"{storage}:vm-{vmid}-cloudinit", "media=cdrom", f"size={_SIZES['cloudinit']}", *options])
-    if not re.fullmatch(r"\d+(?:\.\d+)?", what):
-        return value
-    if f"dir: {storage}\n" in _storages(node):
-        size = "528K" if name == "efidisk0" else f"{what}G"
-        return ",".join([f"{storage}:{vmid}/vm-{vmid}-disk-{number}.raw", *options, f"size={size}"])
-    size = _SIZES.get(name) or (_IMAGE_SIZE if "import-from=" in rest else f"{what}G")
-    return ",".join([f"{storage}:vm-{vmid}-disk-{number}", *options, f"size={size}"])
-
-
-def _card(vmid: int, name: str, value: str) -> str:
-    model, sign, rest = value.partition(",")
-    if "=" in model:
-        return value
-    digest = hashlib.sha256(f"{vmid}/{name}".encode()).hexdigest().upper()
-    return f"{model}=BC:24:11:{digest[0:2]}:{digest[2:4]}:{digest[4:6]}{sign}{rest}"
 
 
 def _uuid(seed: str) -> str:
@@ -157,6 +130,8 @@ def _resize(node: Node, caller: Caller, path: Params, params: dict[str, Any]) ->
     store, disk, size = node.vm(int(path["vmid"])), str(params["disk"]), str(params["size"])
     if disk not in store.live:
         die(f"disk '{disk}' does not exist\n")
+    if params.get("digest") not in (None, "", store.digest):
+        die("checksum mismatch (file change by other user?)\n")
 
     def work(_task: Task) -> None:
         kept = [part for part in store.live[disk].split(",") if not part.startswith("size=")]

@@ -100,6 +100,7 @@ def _change(node: Node, caller: Caller, path: Params, params: dict[str, Any]) ->
 
 def _set(node: Node, caller: Caller, path: Params, params: dict[str, Any]) -> None:
     store, change = _change(node, caller, path, params)
+    node.vm_lock(store.vmid)
     _refuse_now(store, change)
     _refuse_without_quorum(node, store)
     apply_change(node, caller, store, change)

@@ -109,6 +109,10 @@ def _pci_list(node: Node, _caller: Caller, _path: Params, params: dict[str, Any]
             row |= {"subsystem_vendor": f"0x{found.subvendor}", "subsystem_device": f"0x{found.subdevice}"}
         if found.has_mdev:
             row |= {"mdev": 1, "nvidia": 1} if found.has_nvidia else {"mdev": 1}
+        if verbose and found.physfn:
+            row["physfn"] = found.physfn
+        if verbose and found.virtfns:
+            row["virtfns"] = {f"virtfn{number}": bdf for number, bdf in enumerate(found.virtfns)}
         rows.append(row)
     return rows
 
@@ -122,6 +126,9 @@ def _tasks(node: Node, caller: Caller, _path: Params, params: dict[str, Any]) ->
         found = [task for task in found if task.exitstatus is None]
     if str(params.get("errors", "0")) == "1":
         found = [task for task in found if task.exitstatus != "OK"]
+    if "statusfilter" in params:
+        wanted = re.split(r"[,; ]+", str(params["statusfilter"]))
+        found = [task for task in found if task.outcome in wanted]
     if "vmid" in params:
         found = [task for task in found if task.id == str(params["vmid"])]
     if "typefilter" in params:
@@ -150,6 +157,8 @@ def _task_status(node: Node, _caller: Caller, path: Params, _params: dict[str, A
 
 def _task_log(node: Node, _caller: Caller, path: Params, params: dict[str, Any]) -> dict[str, Any]:
     """Return the lines and, for the HTTPS answer, their total."""
+    if UPID.fullmatch(path["upid"]) and path["upid"] not in node.tasks.all:
+        return {"data": [{"n": 1, "t": "unable to open file - No such file or directory"}], "total": 1}
     task = _task(node, path["upid"])
     start, limit = int(params.get("start", 0)), int(params.get("limit", 50))
     lines = [{"n": number, "t": text} for number, text in enumerate(task.log, 1)] or [{"n": 1, "t": "no content"}]
@@ -226,6 +235,7 @@ CALLS: tuple[Call, ...] = (
             "typefilter": anything,
             "source": one_of("archive", "active", "all"),
             "errors": strict_boolean,
+            "statusfilter": anything,
         },
     ),
     Call("GET", f"{_TASK}/status", _task_status, require=_require_task),

@@ -16,6 +16,7 @@ from provision.lab.rootfs import Rootfs
 RUN = "/run/qemu-server"
 RESERVATIONS = f"{RUN}/pci-id-reservations"
 QUORUM_LOST = "/run/pvectl-lab/no-quorum"
+MAPPING_LOCK = "file-mapping_pci_cfg"
 
 
 class Node:
@@ -37,6 +38,10 @@ class Node:
         self.on_reboot: Callable[[], None] = lambda: None
         self.stubborn: set[int] = set()
         """VMs whose guest ignores a shutdown request."""
+        self.held_locks: set[str] = set()
+        """Locks that somebody else holds: paths of lock files, and the name of the mappings' cluster lock."""
+        self.stalled: list[Callable[[], object]] | None = None
+        """Calls that the privileged daemon has not carried out yet, ``None`` while it answers."""
         self.unbindable: set[str] = set()
         """Devices that refuse vfio-pci."""
         self.fingerprint = ""
@@ -132,8 +137,22 @@ class Node:
     def mapping_lock(self) -> Iterator[None]:
         """The cluster lock of pci.cfg: refused without quorum."""
         if not self.is_quorate():
-            die("cfs-lock 'file-mapping_pci_cfg' error: no quorum!")
+            die(f"cfs-lock '{MAPPING_LOCK}' error: no quorum!")
+        if MAPPING_LOCK in self.held_locks:
+            die(f"cfs-lock '{MAPPING_LOCK}' error: got lock request timeout")
         yield
+
+    def vm_lock(self, vmid: int) -> None:
+        """Take the lock file of a VM.  Raises CallFailed where somebody else holds it for longer than Proxmox waits."""
+        path = f"/var/lock/qemu-server/lock-{vmid}.conf"
+        if path in self.held_locks:
+            die(f"can't lock file '{path}' - got timeout")
+
+    def answer_again(self) -> None:
+        """End a stall: what was asked meanwhile is carried out now."""
+        waiting, self.stalled = self.stalled or [], None
+        for work in waiting:
+            work()
 
     def power_off(self) -> None:
         """What a reboot does to what is not on disk: VMs, reservations, tasks under way."""

@@ -39,6 +39,17 @@ class Task:
         """Finish with the text of an error: one line, without its own last line feed."""
         self.finish(message.removesuffix("\n").replace("\n", " "))
 
+    def lose(self) -> None:
+        """End as a worker that was killed: nothing more is written to its log."""
+        self.exitstatus, self.endtime = "unexpected status", int(time.time())
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, as a list of tasks is filtered by it."""
+        if self.exitstatus in ("OK", "unexpected status", None):
+            return "ok" if self.exitstatus == "OK" else "unknown"
+        return "warning" if self.succeeded else "error"
+
     @property
     def succeeded(self) -> bool:
         return self.exitstatus is not None and (self.exitstatus == "OK" or self.exitstatus.startswith("WARNINGS"))
@@ -100,4 +111,4 @@ class Tasks:
         """What a reboot does to a task under way."""
         for task in self.all.values():
             if task.exitstatus is None:
-                task.exitstatus, task.endtime = "unexpected status", int(time.time())
+                task.lose()

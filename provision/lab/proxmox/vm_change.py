@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,11 @@ from provision.lab.proxmox.access import Caller
 from provision.lab.proxmox.faults import CallFailed, bad_parameters, die
 from provision.lab.proxmox.node import Node
 from provision.lab.proxmox.vm_store import VmStore
+from provision.lab.proxmox.vm_volumes import DISK, card, volume
 
 NOT_OPTIONS = frozenset({"delete", "digest", "revert", "skiplock", "force", "background_delay"})
+_VOLUME = re.compile(r"vm-\d+-disk-(\d+)")
+_CARD = re.compile(r"net\d+")
 LIVE_AT_ONCE = frozenset({"name", "description", "onboot", "startup", "tags", "protection"})
 """Options that need no restart: they go into the live part even while the VM runs."""
 
@@ -112,7 +116,7 @@ def apply_change(node: Node, caller: Caller, store: VmStore, change: Change) -> 
     try:
         for name in names:
             _touch_old(caller, store, name)
-            _write(caller, store, name, change.values[name])
+            _write(node, caller, store, name, change.values[name])
     except CallFailed:
         store.save(node.root)
         raise
@@ -131,7 +135,7 @@ def _touch_old(caller: Caller, store: VmStore, name: str) -> None:
             die(f"only root can set '{name}' config for non-mapped devices\n")
 
 
-def _write(caller: Caller, store: VmStore, name: str, value: str) -> None:
+def _write(node: Node, caller: Caller, store: VmStore, name: str, value: str) -> None:
     if vm_options.base_of(name) == "hostpci":
         options = formats.split(value, "host")
         if not options.get("host") and not options.get("mapping"):
@@ -140,7 +144,7 @@ def _write(caller: Caller, store: VmStore, name: str, value: str) -> None:
             die(f"only root can set '{name}' config for non-mapped devices\n")
     if vm_options.base_of(name) == "machine" and "aw-bits=" in value and "viommu=" not in value:
         die("cannot set aw-bits if no vIOMMU is configured\n")
-    store.pending[name] = _normal(name, value)
+    store.pending[name] = _filled_in(node, store, name, _normal(name, value))
     store.pending_delete = [other for other in store.pending_delete if other != name]
 
 
@@ -149,6 +153,14 @@ def _normal(name: str, value: str) -> str:
         tags = {tag.lower() for tag in value.replace(",", ";").replace(" ", ";").split(";") if tag}
         return ";".join(sorted(tags))
     return value
+
+
+def _filled_in(node: Node, store: VmStore, name: str, value: str) -> str:
+    """Return the value with a new disk made, numbered by those that the VM has, and a card's address."""
+    if DISK.fullmatch(name):
+        used = [int(n) for text in (*store.live.values(), *store.pending.values()) for n in _VOLUME.findall(text)]
+        return volume(node, store.vmid, name, value, next(n for n in range(len(used) + 1) if n not in used))
+    return card(store.vmid, name, value) if _CARD.fullmatch(name) else value
 
 
 def _settle(store: VmStore) -> None:

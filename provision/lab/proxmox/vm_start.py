@@ -28,6 +28,9 @@ def start(node: Node, vmid: int, task: Task) -> None:
 
 
 def _start(node: Node, vmid: int, task: Task) -> int:
+    if f"/var/lock/qemu-server/lock-{vmid}.conf" in node.held_locks:
+        task.log.append("trying to acquire lock...")
+    node.vm_lock(vmid)
     store = node.vm(vmid)
     for warning in store.warnings:
         _log_lines(task.log, warning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -22,6 +23,13 @@ _MODELS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "x86-64-v3": ("qemu64", _V3),
     "x86-64-v4": ("qemu64", _V4),
 }
+_AMD: Final = re.compile(r"athlon|phenom|Opteron_G[1-5]|EPYC(?:-(?:IBPB|Rome|Milan|Genoa|Turin))?(?:-v\d+)?")
+_INTEL: Final = re.compile(
+    r"(?:486|pentium[23]?|coreduo|core2duo|Conroe|Penryn|Nehalem|Westmere|SandyBridge|IvyBridge|Haswell|Broadwell"
+    r"|Skylake-(?:Client|Server)|Cascadelake-Server|Cooperlake|KnightsMill|Icelake-(?:Client|Server)|SapphireRapids"
+    r"|GraniteRapids|SierraForest|ClearwaterForest)(?:-noTSX)?(?:-IBRS)?(?:-v\d+)?"
+)
+"""CPU models of QEMU that Proxmox offers; it says their maker.  Source: qemu-server CPUConfig.pm, its own tests."""
 _HYPERV: Final = (
     *("hv_ipi", "hv_relaxed", "hv_reset", "hv_runtime", "hv_spinlocks=0x1fff", "hv_stimer", "hv_synic", "hv_time"),
     *("hv_vapic", "hv_vpindex", "-cet-ibt", "-cet-ss"),
@@ -42,16 +50,29 @@ def cpu_words(options: Mapping[str, str], *, is_display: bool) -> Maybe[list[str
     except PropertyStringError as error:
         return Unknown(unknown=f"cpu: {error}")
     name = values.get("cputype", "kvm64")
-    if name not in _MODELS or options.get("kvm") == "0":
-        return Unknown(unknown=f"what Proxmox adds to CPU model {name} is not known to pvectl")
-    model, own = _MODELS[name]
-    flags = [*own, "+kvm_pv_eoi", "+kvm_pv_unhalt", *(["enforce"] if name not in ("host", "max") else [])]
+    known = _model(name)
+    if known is None or options.get("kvm") == "0" or "nested-virt" in values.get("flags", ""):
+        return Unknown(unknown=f"what Proxmox adds to CPU model {name} with these flags is not known to pvectl")
+    model, own = known
+    flags = [*own, "+kvm_pv_eoi", "+kvm_pv_unhalt", *(["enforce"] if name != "host" else [])]
     flags += [flag for flag in values.get("flags", "").split(";") if flag]
     if _hides(values, is_display=is_display):
         flags.append("kvm=off")
     if is_windows(options):
         flags += _windows(values, name)
     return ["-cpu", ",".join([model, *_merged(flags), *_bits(values)])]
+
+
+def _model(name: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return QEMU's model and what Proxmox adds to it, ``None`` for one that is not known (``custom-...``)."""
+    if name in _MODELS:
+        return _MODELS[name]
+    if _AMD.fullmatch(name):
+        return name, ("vendor=AuthenticAMD", *(["-rdtscp"] if name.startswith("Opteron") else []))
+    if _INTEL.fullmatch(name):
+        # There never was a client of this kind: QEMU dropped it, and Proxmox takes the server.
+        return name.replace("Icelake-Client", "Icelake-Server"), ("vendor=GenuineIntel",)
+    return None
 
 
 def _hides(values: Mapping[str, str], *, is_display: bool) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from provision.capture.collect import collect_host
 from provision.capture.model import Capture
+from provision.lab import esp, grub, initrd
 from provision.lab.boot import BootFacts, boot, kernel_state
 from provision.lab.install import install
 from provision.lab.kernel import KernelState
@@ -55,10 +56,15 @@ class Built:
         (self.root / path).write_text(text, encoding="utf-8")
 
     def update_grub(self) -> None:
-        from provision.lab import grub
         from provision.lab.install import root_device
 
         self.write(grub.GRUB_CFG, grub.generate(self.root, root_device(self.machine)))
+
+    def update_initramfs(self) -> None:
+        for release in grub.kernels(self.root):
+            self.write(initrd.path_of(release), initrd.image(self.root))
+        if esp.uuids(self.root):
+            assert esp.refresh(self.root).rc == 0
 
     def device(self, bdf: str) -> Path:
         return self.root / "sys/bus/pci/devices" / bdf

@@ -206,10 +206,14 @@ def test_override_to_another_driver_leaves_the_device_alone(epyc):
 
 def test_blacklists(epyc):
     epyc.write("etc/modprobe.d/gpu.conf", "blacklist nouveau\n")
+    assert GPU in epyc.state().drivers, "the early boot has its own copy"
+    epyc.update_initramfs()
     assert GPU not in epyc.state().drivers
     epyc.write("etc/modprobe.d/gpu.conf", "install nouveau /bin/false\n")
+    epyc.update_initramfs()
     assert GPU not in epyc.state().drivers
     epyc.write("etc/modprobe.d/gpu.conf", "")
+    epyc.update_initramfs()
     assert GPU not in set_cmdline(epyc, "modprobe.blacklist=nouveau,ast").drivers
     assert epyc.state().drivers["0000:42:00.0"] == "i40e"
 
@@ -218,14 +222,17 @@ def test_ids_take_every_card_of_the_model(epyc):
     epyc.write(
         "etc/modprobe.d/vfio.conf", "options vfio-pci ids=10DE:2BB5 disable_vga=1\nsoftdep nouveau pre: vfio-pci\n"
     )
+    epyc.update_initramfs()
     drivers = epyc.state().drivers
     assert sum(driver == "vfio-pci" for driver in drivers.values()) == 8
     epyc.write("etc/modprobe.d/nouveau.conf", "blacklist nouveau\n")
+    epyc.update_initramfs()
     assert "vfio-pci" not in epyc.state().drivers.values()
 
 
 def test_ids_on_the_command_line(epyc):
     epyc.write("etc/initramfs-tools/modules", "vfio_pci\n")
+    epyc.update_initramfs()
     assert set_cmdline(epyc, "vfio-pci.ids=10de:2bb5").drivers[GPU] == "vfio-pci"
 
 

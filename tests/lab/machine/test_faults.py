@@ -150,3 +150,36 @@ def test_grub_broken(epyc):
     hit(epyc, "grub-broken")
     with pytest.raises(grub.GrubSyntaxError, match=r"99-local\.cfg"):
         epyc.update_grub()
+
+
+UDEV = "etc/udev/rules.d/60-x.rules"
+AWAKE = """ACTION=="add", SUBSYSTEM=="pci", ATTR{vendor}=="0x10de", ATTR{d3cold_allowed}="0"\n"""
+MODPROBE = "options vfio-pci disable_idle_d3=1\nsoftdep nouveau pre: vfio-pci\n"
+
+
+def power(built):
+    """Whether the power of each GPU may be cut, and whether vfio-pci keeps its devices awake, after a boot."""
+    built.update_initramfs()
+    built.reboot()
+    model = assemble(built.capture())
+    return {gpu.d3cold_allowed for gpu in model.gpus()}, model.kernel.vfio_stays_awake
+
+
+def test_what_keeps_gpus_awake_is_what_the_files_say(epyc):
+    assert epyc.facts
+    assert power(epyc) == ({True}, None), "vfio-pci is not loaded"
+    epyc.write(UDEV, AWAKE)
+    epyc.write("etc/modprobe.d/x.conf", MODPROBE)
+    assert power(epyc) == ({False}, True)
+    epyc.write("etc/modprobe.d/y.conf", "options vfio_pci disable_idle_d3=0\n")
+    assert power(epyc) == ({False}, False), "the last word counts"
+
+
+@pytest.mark.parametrize(("name", "after"), [("d3cold-ignored", ({True}, True)), ("idle-d3-ignored", ({False}, False))])
+def test_what_keeps_gpus_awake_is_ignored(epyc, name, after):
+    assert epyc.facts
+    epyc.write(UDEV, AWAKE)
+    epyc.write("etc/modprobe.d/x.conf", MODPROBE)
+    assert power(epyc) == ({False}, True)
+    break_machine(epyc.machine, epyc.root, name)
+    assert power(epyc) == after
