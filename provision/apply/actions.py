@@ -8,6 +8,7 @@ from provision.apply.records import ActionFacts, GeneratorName, GuestFacts, Stat
 from provision.errors import ApplyStopped, TaskFailed
 from provision.plan.model import ActionRun
 from provision.pve.session import TaskResult
+from provision.pve.task_text import task_failure
 
 COMMANDS: dict[GeneratorName, tuple[str, ...]] = {
     "update-grub": ("update-grub",),
@@ -49,7 +50,7 @@ def act(op: ActionRun, state: State, link: Link, options: ApplyOptions, report: 
     elif op.name == "vm-stop":
         _judge(link, op, link.pve.vm_shutdown(_vmid(op), timeout=options.stop_timeout, progress=report))
     else:
-        _judge(link, op, link.pve.vm_start(_vmid(op), timeout=options.start_timeout, progress=report))
+        _judge(link, op, link.pve.vm_start(_vmid(op), progress=report))
 
 
 def _vmid(op: ActionRun) -> int:
@@ -100,12 +101,7 @@ def _judge(link: Link, op: ActionRun, result: TaskResult) -> None:
     wanted = WANTED[op.name]
     verb = {"vm-stop": "shut down", "vm-start": "start"}[op.name]
     if not result.ok:
-        tail = [line for line in result.log_tail if line.strip() and line.strip() != result.exitstatus][-3:]
-        raise TaskFailed(
-            f"Unable to {verb} VM {op.vmid} on {link.session.target}: {result.exitstatus}"
-            + (f" (log: {' / '.join(tail)})" if tail else ""),
-            "repair what the message names, then go on with: pvectl apply --resume",
-        )
+        raise task_failure(f"{verb} VM {op.vmid}", link.session.target, result)
     status = link.pve.vm_status(_vmid(op))
     if status != wanted:
         raise TaskFailed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from provision.apply import consent, continuation, deadman, places
+from provision.apply import consent, continuation, deadman, one_shot, places, steps
 from provision.apply.confirm import confirm_groups, confirm_mappings
 from provision.apply.executor import Executor
 from provision.apply.expectations import unmet
@@ -38,7 +38,7 @@ def finish_rollback(executor: Executor) -> RunOutcome:
 
 
 def _apply(executor: Executor, plan: Plan) -> RunOutcome:
-    planned = steps_of(plan)
+    planned = one_shot.bound_to(executor.run.id, steps_of(plan))
     armed = deadman.arm_steps(executor.run, len(planned) + 1)
     todo = (*armed, *planned)
     if not _cross(executor, todo, needs_reboot=wants_reboot(plan)):
@@ -108,18 +108,33 @@ def _outlook(executor: Executor) -> tuple[str, ...]:
 
 
 def _rollback(executor: Executor) -> RunOutcome:
-    todo = executor.run.start.steps
-    needs_reboot = any(step.needs_reboot for step in todo)
-    has_after = any(step.phase == "after-reboot" for step in todo)
+    own = executor.run.start.steps
+    needs_reboot = any(step.needs_reboot for step in own)
+    todo = (*deadman.arm_steps(executor.run, len(own) + 1), *own)
+    waits = executor.run.start.dead_man is not None or any(step.phase == "after-reboot" for step in own)
     crossed = _cross(executor, todo, needs_reboot=needs_reboot)
-    if not crossed and has_after:
-        return _outcome(executor, todo, "reboot-needed", next_command=f"{_resume_command(executor)} --reboot")
+    if not crossed and waits:
+        command = f"{_resume_command(executor)} --reboot"
+        return _outcome(executor, todo, "reboot-needed", notes=_outlook(executor), next_command=command)
+    if executor.run.start.dead_man is not None:
+        _confirm_rollback(executor, len(todo) + 1)
     executor.do_all(step for step in todo if step.phase == "after-reboot")
     _end(executor)
     if not crossed:
-        note = "the files are as before; the host runs with the old settings again after a reboot"
+        note = (
+            "the files are as before; the host runs with the old settings again after a reboot, which no dead-man "
+            "watches; with --reboot it would be watched"
+        )
         return _outcome(executor, todo, "reboot-needed", notes=(note,), next_command="systemctl reboot")
     return _outcome(executor, todo, "done", next_command=f"pvectl plan {executor.options.host}".rstrip())
+
+
+def _confirm_rollback(executor: Executor, number: int) -> None:
+    """The host is back in a set-up that ran before, connected again, with Proxmox up: that is all there is to prove."""
+    if executor.run.dead_man("confirmed") is None:
+        executor.report("the host is back: confirming the restored boot set-up")
+        deadman.confirm(executor.run, executor.link.session)
+    executor.do_all(deadman.disarm_steps(executor.run, number))
 
 
 def _is_start(step: Step) -> bool:
@@ -132,37 +147,51 @@ def _cross(executor: Executor, todo: Sequence[Step], *, needs_reboot: bool) -> b
     if executor.run.phase_done is None:
         executor.do_all(step for step in todo if step.phase == "before-reboot")
         executor.add(PhaseDone(boot_id=boot_id(session)))
-    if not needs_reboot or executor.run.has_rebooted:
+    is_behind = needs_reboot and one_shot.is_behind(executor.run, todo, session)
+    if not needs_reboot or (executor.run.has_rebooted and not is_behind):
         return True
     done_in = executor.run.phase_done
     now = boot_id(session)
-    if done_in is not None and now != done_in.boot_id:
-        _arrive(executor, now)
+    if done_in is not None and now != done_in.boot_id and not is_behind:
+        _arrive(executor, todo, now)
         return True
     if executor.run.reboot_asked == now and is_going_down(session):
         executor.link.drop()
-        _arrive(executor, wait_for_boot(_waiting(executor), now))
+        _arrive(executor, todo, wait_for_boot(_waiting(executor), now))
         return True
+    _arm_once_more(executor, todo)
     if not executor.options.reboot:
         return False
     consent.check_reboot(executor.seams.read_host(session), session, executor.options)
-    _reboot(executor)
+    _reboot(executor, todo)
     return True
 
 
-def _reboot(executor: Executor) -> None:
+def _arm_once_more(executor: Executor, todo: Sequence[Step]) -> None:
+    """The next boot must be the new one: a boot in between, by a crash or by hand, has used the one-shot entry up."""
+    step = one_shot.step_in(todo)
+    if step is None or steps.is_done(step.operation, steps.observe(step.operation, executor.link)):
+        return
+    executor.do(step.model_copy(update={"id": f"{step.id}.again"}))
+
+
+def _reboot(executor: Executor, todo: Sequence[Step]) -> None:
     """Ask for the reboot with an event on disk, and come back in the new boot."""
     executor.pause_if_asked()
     executor.do_all(continuation.install_steps(executor.run, executor.options.resume_argv))
     old = boot_id(executor.link.session)
     executor.add(RebootAsked(boot_id=old))
-    _arrive(executor, reboot(_waiting(executor), old))
+    _arrive(executor, todo, reboot(_waiting(executor), old))
 
 
-def _arrive(executor: Executor, new: str) -> None:
-    """Go on in a new boot, unless the dead-man has taken the run back meanwhile."""
-    executor.run.reload(executor.link.session)
-    deadman.refuse_fired(executor.run, executor.link.session)
+def _arrive(executor: Executor, todo: Sequence[Step], new: str) -> None:
+    """Go on in a new boot, unless the dead-man or the boot loader has taken the run back meanwhile."""
+    session = executor.link.session
+    executor.run.reload(session)
+    deadman.refuse_fired(executor.run, session)
+    if one_shot.is_behind(executor.run, todo, session):
+        way_on = f"{_resume_command(executor)} --reboot"
+        raise one_shot.came_back(executor.run.id, session, deadman.outlook(executor.run), way_on)
     executor.add(Rebooted(boot_id=new))
     wait_for_proxmox(_waiting(executor))
 

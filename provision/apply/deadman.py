@@ -1,15 +1,17 @@
 """The near side of the dead-man: what is installed on the host, how it is confirmed, what it says.
 
-The program itself is :mod:`provision.apply.deadman_program`; the host runs it with its own python3 and systemd.
+The program itself is :mod:`provision.apply.deadman_program` with what it needs of :mod:`provision.apply.onboard`;
+the host runs it with its own python3 and systemd.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from provision.apply import places
 from provision.apply.host_files import digest, read_file
+from provision.apply.onboard_bundle import program
 from provision.apply.records import DeadManTerms, Step, UnitSwitch
 from provision.apply.runs import Run
 from provision.apply.units import FOLDER
@@ -21,14 +23,13 @@ from provision.remote.session import Session
 
 TIMER = "pvectl-deadman.timer"
 SERVICE = "pvectl-deadman.service"
-TIMEOUT = 120.0
+TIMEOUT = 1800.0
+"""Seconds for a confirmation: where the new set-up becomes the default in it, boot loader files are generated."""
 TOO_LATE = 4
 NOT_BOOTED = 5
 
 
-def program() -> bytes:
-    """Return the program as it lies on the host."""
-    return Path(__file__).with_name("deadman_program.py").read_bytes()
+__all__ = ["SERVICE", "TIMER", "arm_steps", "confirm", "disarm_steps", "outlook", "program", "terms_of"]
 
 
 def terms_of(plan: Plan, session: Session, *, local: bool) -> DeadManTerms | None:
@@ -38,7 +39,8 @@ def terms_of(plan: Plan, session: Session, *, local: bool) -> DeadManTerms | Non
     """
     if plan.confirm_within is None:
         return None
-    return DeadManTerms(minutes=plan.confirm_within, local=management(session) if local else None)
+    where = management(session) if local else None
+    return DeadManTerms(minutes=plan.confirm_within, local=where, one_shot=plan.one_shot is not None)
 
 
 def _texts(run: str, terms: DeadManTerms) -> dict[str, str]:
@@ -54,7 +56,8 @@ def arm_steps(run: Run, number: int) -> tuple[Step, ...]:
         return ()
     texts = _texts(run.id, terms)
 
-    writes = [FileWrite(path=f"{FOLDER}/{name}", content=text, expect=None) for name, text in texts.items()]
+    paths = {name: f"{FOLDER}/{name}" for name in texts}
+    writes = [FileWrite(path=p, content=texts[name], expect=terms.over.get(p)) for name, p in paths.items()]
     return (
         *(
             Step(number=number + n, id=f"dead-man.{n}", title=f"Install {op.path}", operation=op)
@@ -90,6 +93,34 @@ def disarm_steps(run: Run, number: int) -> tuple[Step, ...]:
     )
 
 
+def units_of(earlier: Sequence[Run], session: Session) -> dict[str, str]:
+    """Return the SHA-256 of each unit that one of these runs installed and that is still there, by path."""
+    known = {
+        (f"{FOLDER}/{name}", digest(text.encode()))
+        for run in earlier
+        if run.start.dead_man is not None
+        for name, text in _texts(run.id, run.start.dead_man).items()
+    }
+    found = {path: read_file(session, path)[0].sha256 for path in sorted({path for path, _ in known})}
+    return {path: sha256 for path, sha256 in found.items() if sha256 is not None and (path, sha256) in known}
+
+
+def leftover_steps(units: Mapping[str, str], number: int) -> tuple[Step, ...]:
+    """Return the steps that take away what an earlier attempt installed."""
+    if not units:
+        return ()
+    removes = [FileRemove(path=path, expect=sha256) for path, sha256 in sorted(units.items(), reverse=True)]
+    switch = UnitSwitch(name=TIMER, enabled=False)
+    off = Step(number=number, id="earlier.disarm", title="Disarm the dead-man of the earlier attempt", operation=switch)
+    return (
+        *([off] if f"{FOLDER}/{TIMER}" in units else []),
+        *(
+            Step(number=number + 1 + n, id=f"earlier.gone.{n}", title=f"Remove {op.path}", operation=op)
+            for n, op in enumerate(removes)
+        ),
+    )
+
+
 def confirm(run: Run, session: Session) -> None:
     """Keep the new boot set-up.  Raises ApplyStopped where the dead-man was first, Refused before the reboot."""
     argv = ("python3", "-I", places.deadman(run.id), places.folder(run.id), "confirm")
@@ -98,8 +129,10 @@ def confirm(run: Run, session: Session) -> None:
         run.reload(session)
         raise fired(run, session)
     if result.rc == NOT_BOOTED:
+        is_once = run.start.dead_man is not None and run.start.dead_man.one_shot
+        or_back = ", or is back in the previous one after it" if is_once else ""
         raise Refused(
-            f"Unable to confirm run {run.id} on {session.target}: the host has not booted the new set-up yet",
+            f"Unable to confirm run {run.id} on {session.target}: the host has not booted the new set-up yet{or_back}",
             f"reboot it, then go on with: pvectl apply --resume {run.id}",
         )
     if result.rc != 0:
@@ -139,7 +172,7 @@ def fired(run: Run, session: Session) -> ApplyStopped:
     return ApplyStopped(
         f"Stopped run {run.id} on {session.target}: nobody confirmed the new boot set-up within {minutes} minutes "
         f"after the boot, so its dead-man acted: {done}" + (f" ({'; '.join(notes)})" if notes else ""),
-        f"undo what is left with: pvectl rollback {run.id}; look for the cause with: pvectl doctor, "
+        f"undo what is left with: pvectl rollback {run.start.of or run.id}; look for the cause with: pvectl doctor, "
         "and journalctl -u pvectl-deadman -b -1 on the host",
     )
 
@@ -149,7 +182,8 @@ def outlook(run: Run) -> str:
     terms = run.start.dead_man
     if terms is None or run.dead_man("confirmed"):
         return ""
-    return (
+    once = "the new kernel command line stands in a one-shot boot entry, and the boot after it takes the old one; "
+    return (once if terms.one_shot else "") + (
         f"unless it is confirmed, the host goes back to the previous boot set-up by itself "
         f"{terms.minutes} minutes after its boot"
     )

@@ -1,14 +1,17 @@
 """The dead-man: goes back to the previous boot set-up unless somebody confirms the new one in time.
 
-One file, standard library only, Python 3.9 or newer.  It lies in the run's folder on the host, is started by a
-systemd timer after a boot, and reads what it needs from the run's own journal.  Called with the run's folder
-and a verb:
+Standard library only, Python 3.9 or newer; with the modules of :mod:`provision.apply.onboard` it is one file when it
+is sent.  It lies in the run's folder on the host, is started by a systemd timer after a boot, and reads what it needs
+from the run's own journal and plan.  Called with the run's folder and a verb:
 
 ``tick``
     What the timer does every half minute.  Nothing before the deadline.  After it: every file as the journal
     says it was, the boot loader's files generated again, one reboot; in the boot after that the mapping entries.
 ``confirm``
-    Keep the new set-up.  Status 0: confirmed, 4: too late, 5: the new set-up was not booted yet.
+    Keep the new set-up.  Status 0: confirmed, 4: too late, 5: the new set-up was not booted yet, or no longer runs.
+    What a one-shot boot entry carried becomes the default here, before the decision.
+``once-show``, ``once-put``, ``once-clear``
+    Look at the one-shot boot entry of the run's plan (a state as JSON), put it there, take it away.
 
 Who decides first, decides: the decision is a file that can be made only once.  The mapping entries wait for the
 second boot since their group numbers belong to it, and since a cluster may have no quorum in the first; they go
@@ -17,219 +20,34 @@ through ``pvesh``, which takes the cluster's lock and keeps what it does not kno
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Optional, Protocol
+from collections.abc import Sequence
+from typing import Any, Optional
 
-Json = dict[str, Any]
-Outcome = tuple[int, bytes, bytes, bool]
-Runner = Callable[[tuple[str, ...], bytes, float, dict[str, str]], Outcome]
+from provision.apply.onboard.host import (
+    LONG,
+    Failed,
+    Host,
+    HostNetwork,
+    Json,
+    Network,
+    Runner,
+    replace_file,
+    run_child,
+    sync_folder,
+    sync_write,
+)
+from provision.apply.onboard.once import Once
+from provision.apply.onboard.promote import GENERATORS, generate, promote
+from provision.apply.onboard.run import Run, alone
 
 TIMER = "pvectl-deadman.timer"
 OURS = ("/etc/systemd/system/pvectl-", "/var/lib/pvectl/")
-GENERATORS = {
-    "update-grub": ("update-grub",),
-    "boot-refresh": ("proxmox-boot-tool", "refresh"),
-    "update-initramfs": ("update-initramfs", "-u", "-k", "all"),
-    "udev-reload": ("udevadm", "control", "--reload"),
-}
-LONG = 1800.0
-SHORT = 90.0
 MAPPINGS = "/cluster/mapping/pci"
 KEPT = "kept"
 CONFIRMED, TOO_LATE, NOT_BOOTED = 0, 4, 5
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-class Network(Protocol):
-    """How the host sees its own network."""
-
-    def listens(self, address: str) -> bool:
-        """Whether the host's own address takes connections."""
-        ...
-
-    def answers(self, gateway: str) -> bool:
-        """Whether the gateway was heard in this boot."""
-        ...
-
-
-class Failed(Exception):
-    """The previous set-up could not be restored; the next tick tries again."""
-
-
-def run_child(argv: tuple[str, ...], stdin: bytes, timeout: float, env: dict[str, str]) -> Outcome:
-    environment = {**os.environ, "PATH": PATH, "LC_ALL": "C", **env}
-    try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout, env=environment, check=False)
-    except FileNotFoundError:
-        return 127, b"", f"{argv[0]}: no such command".encode(), False
-    except subprocess.TimeoutExpired:
-        return 124, b"", b"", True
-    return done.returncode, done.stdout, done.stderr, False
-
-
-class HostNetwork:
-    """The real network: the host's own ports, and the kernel's table of neighbours."""
-
-    ports = (22, 8006)
-
-    def listens(self, address: str) -> bool:
-        for port in self.ports:
-            with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=3):
-                return True
-        return False
-
-    def answers(self, gateway: str) -> bool:
-        """Send a datagram, so that the kernel asks for the gateway; its firewall may drop everything but that."""
-        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.sendto(b"", (gateway, 9))
-        time.sleep(2)
-        rows = [line.split() for line in Path("/proc/net/arp").read_text(encoding="ascii").splitlines()[1:]]
-        return any(row[0] == gateway and int(row[2], 16) & 2 for row in rows)
-
-
-class Host:
-    """Files and commands below a root."""
-
-    def __init__(self, root: str, runner: Runner, network: Network) -> None:
-        self.root = root
-        self.runner = runner
-        self.network = network
-
-    def at(self, path: str) -> Path:
-        return Path(self.root) / path.lstrip("/")
-
-    def text(self, path: str) -> str:
-        return self.at(path).read_text(encoding="utf-8", errors="surrogateescape").strip()
-
-    def boot_id(self) -> str:
-        return self.text("/proc/sys/kernel/random/boot_id")
-
-    def uptime(self) -> float:
-        return float(self.text("/proc/uptime").split()[0])
-
-    def digest(self, path: str) -> Optional[str]:  # noqa: UP045 - Python 3.9
-        place = self.at(path)
-        if not place.is_file():
-            return None
-        return hashlib.sha256(place.read_bytes()).hexdigest()
-
-    def run(self, argv: Sequence[str], timeout: float = SHORT) -> bytes:
-        """Run a command and return its output.  Raises Failed."""
-        rc, out, err, timed_out = self.runner(tuple(argv), b"", timeout, {})
-        if rc != 0 or timed_out:
-            last = err.decode("utf-8", "replace").strip().splitlines()[-1:]
-            cause = "no end in time" if timed_out else f"exit status {rc}"
-            raise Failed(f"{' '.join(argv)}: {cause}" + (f": {last[0]}" if last else ""))
-        return out
-
-
-class Run:
-    """The run as its journal tells it."""
-
-    def __init__(self, host: Host, folder: str) -> None:
-        self.host = host
-        self.folder = folder.rstrip("/")
-        self.journal = host.at(f"{self.folder}/journal.jsonl")
-        self.version = ""
-        self.events = [event for line in self.journal.read_bytes().split(b"\n") for event in self._event(line)]
-
-    def _event(self, line: bytes) -> list[Json]:
-        """Return the event of a line; a torn line, cut off by a crash, says nothing."""
-        try:
-            document = json.loads(line.decode("utf-8"))
-        except ValueError:
-            return []
-        self.version = document["version"]
-        return [document["data"]]
-
-    @property
-    def started(self) -> Json:
-        return self.events[0]
-
-    @property
-    def terms(self) -> Json:
-        return dict(self.started.get("dead_man") or {})
-
-    def of(self, name: str) -> list[Json]:
-        return [event for event in self.events if event["event"] == name]
-
-    def told(self, did: str) -> Optional[Json]:  # noqa: UP045 - Python 3.9
-        return next((event for event in self.of("dead-man") if event["did"] == did), None)
-
-    def tell(self, did: str, notes: Sequence[str] = ()) -> None:
-        """Add what was done to the journal, as a line of its own, synced."""
-        event = {"event": "dead-man", "did": did, "boot_id": self.host.boot_id(), "notes": list(notes)}
-        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        document = {"schema": "pvectl.receipt/1", "version": self.version, "created": created, "data": event}
-        line = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        is_torn = not self.journal.read_bytes().endswith(b"\n")
-        with self.journal.open("ab") as stream:
-            stream.write((b"\n" if is_torn else b"") + line)
-            stream.flush()
-            os.fsync(stream.fileno())
-        self.events.append(event)
-
-    # the decision
-
-    @property
-    def decision(self) -> Path:
-        return self.host.at(f"{self.folder}/deadman.decided")
-
-    def decided(self) -> str:
-        return str(json.loads(self.decision.read_text(encoding="ascii"))["decided"]) if self.decision.exists() else ""
-
-    def decide(self, what: str) -> str:
-        """Make the decision where there is none, and return the one that holds: a link is made once or not at all."""
-        draft = self.decision.with_name(f"deadman.{what}-{os.getpid()}")
-        sync_write(draft, json.dumps({"decided": what, "boot_id": self.host.boot_id()}).encode())
-        try:
-            os.link(draft, self.decision)
-        except FileExistsError:
-            return self.decided()
-        finally:
-            draft.unlink()
-            sync_folder(draft.parent)
-        return what
-
-    # what the run changed
-
-    def intents(self, kind: str) -> list[Json]:
-        return [event for event in self.of("intent") if event["before"]["kind"] == kind]
-
-    def left(self, kind: str, name: Callable[[Json], str]) -> dict[str, list[Json]]:
-        """Return every state of each object that the run itself made or was about to make."""
-        states: dict[str, list[Json]] = {}
-        for event in self.events:
-            after = event.get("after") if event["event"] == "receipt" else event.get("expected")
-            for state in (event.get("before"), after):
-                if state and state["kind"] == kind:
-                    states.setdefault(name(state), []).append(state)
-        return states
-
-
-def sync_write(place: Path, data: bytes, mode: int = 0o600) -> None:
-    with place.open("wb") as stream:
-        os.fchmod(stream.fileno(), mode)
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # --- the previous boot set-up ----------------------------------------------------------------------------------
@@ -279,27 +97,27 @@ def keep_foreign(run: Run, path: str) -> str:
     return f"{path} had been edited by someone else: the edit is kept as {kept}"
 
 
-def replace_file(place: Path, data: bytes, meta: Json) -> None:
-    """Write beside the file and rename over it; mode, owner and times as they were."""
-    draft = place.with_name(f".{place.name}.pvectl-deadman")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    sync_write(draft, data, meta["mode"] if meta["mode"] is not None else 0o644)
-    if meta["uid"] is not None and meta["gid"] is not None:
-        os.chown(draft, meta["uid"], meta["gid"])
-    if meta["mtime_ns"] is not None:
-        os.utime(draft, ns=(meta["mtime_ns"], meta["mtime_ns"]))
-    draft.rename(place)
-    sync_folder(place.parent)
-
-
-def generate(run: Run) -> list[str]:
+def regenerate(run: Run) -> list[str]:
     """Generate again what the run began to generate.  Returns the commands; raises Failed."""
     begun = dict.fromkeys(event["before"]["name"] for event in run.intents("action"))
-    commands = [GENERATORS[name] for name in begun if name in GENERATORS]
-    for argv in commands:
-        run.host.run(argv, LONG)
+    commands = [generate(run.host, name) for name in begun if name in GENERATORS]
     run.host.run(("sync",), LONG)
-    return [" ".join(argv) for argv in commands]
+    return commands
+
+
+def once_of(run: Run) -> Optional[Once]:  # noqa: UP045 - Python 3.9
+    """Return the one-shot entry that the run's plan asks for, ``None`` where it asks for none."""
+    changes = run.plan()["changes"]
+    return next((Once(run.host, c["operation"]) for c in changes if c["operation"]["op"] == "boot.once"), None)
+
+
+def clear_once(run: Run) -> list[str]:
+    """Take the one-shot entry away, where the run had begun to put it there."""
+    once = once_of(run) if run.intents("once") else None
+    if once is None:
+        return []
+    once.clear()
+    return ["the one-shot boot entry is gone"]
 
 
 # --- the mapping entries ---------------------------------------------------------------------------------------
@@ -384,9 +202,8 @@ def tick(run: Run) -> int:
     if host.boot_id() == run.started["boot_id"]:
         return 0  # the new set-up was not booted yet
     if run.decided() == "":
-        if run.terms.get("local") and has_way_in(run):
-            confirm(run, "the management address and the gateway answer")
-            return 0
+        if run.terms.get("local") and is_new(run) and has_way_in(run):
+            return confirm(run, "the management address and the gateway answer")
         if host.uptime() < run.terms["minutes"] * 60:
             return 0
     if run.decide("fired") == "confirmed":
@@ -401,10 +218,19 @@ def tick(run: Run) -> int:
     return after_the_reboot(run)
 
 
+def is_new(run: Run) -> bool:
+    """Whether the new set-up runs: after a one-shot boot the host is back in the previous one by itself."""
+    if run.host.boot_id() == run.started["boot_id"]:
+        return False
+    once = once_of(run)
+    return once is None or once.is_running()
+
+
 def restore(run: Run) -> None:
     try:
         notes = restore_files(run)
-        commands = generate(run)
+        notes += clear_once(run)
+        commands = regenerate(run)
     except (Failed, OSError) as error:
         if not run.told("failed"):
             run.tell("failed", [f"the previous boot set-up is not restored yet: {error}"])
@@ -428,6 +254,9 @@ def has_way_in(run: Run) -> bool:
 
 
 def confirm(run: Run, why: str) -> int:
+    once = once_of(run)
+    if once is not None and run.decided() == "":
+        promote(run, once)
     if run.decide("confirmed") != "confirmed":
         return TOO_LATE
     if run.told("confirmed") is None:
@@ -439,6 +268,28 @@ def confirm(run: Run, why: str) -> int:
 def disarm(run: Run) -> None:
     run.host.run(("systemctl", "disable", "--now", TIMER))
     run.host.run(("sync",), LONG)
+
+
+def once_verb(run: Run, verb: str) -> int:
+    once = once_of(run)
+    if once is None:
+        raise Failed("the run's plan asks for no one-shot boot entry")
+    if verb == "once-put":
+        once.put()
+    elif verb == "once-clear":
+        once.clear()
+    sys.stdout.write(json.dumps(once.observe()) + "\n")
+    return 0
+
+
+def do(run: Run, verb: str) -> int:
+    if verb.startswith("once-"):
+        return once_verb(run, verb)
+    if verb == "tick":
+        return tick(run)
+    if run.decided() == "" and not is_new(run):
+        return NOT_BOOTED
+    return confirm(run, "confirmed by pvectl")
 
 
 def main(
@@ -453,13 +304,10 @@ def main(
     ``(rc, out, err, timed_out)``.
     """
     folder, verb = argv
-    run = Run(Host(root, runner or run_child, network or HostNetwork()), folder)
+    host = Host(root, runner or run_child, network or HostNetwork())
     try:
-        if verb == "tick":
-            return tick(run)
-        if run.host.boot_id() == run.started["boot_id"]:
-            return NOT_BOOTED
-        return confirm(run, "confirmed by pvectl")
+        with alone(Run(host, folder)):
+            return do(Run(host, folder), verb)  # read again: whoever was alone before has written
     except (Failed, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

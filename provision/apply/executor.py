@@ -55,7 +55,8 @@ class Executor:
             begun = Intent(step=step.id, before=state, expected=expected, backup=kept, needs_reboot=step.needs_reboot)
             self.add(begun)
         steps.act(step.operation, state, self.link, self.options, self.report)
-        self.add(Receipt(step=step.id, before=begun.before, after=self._read_back(step)))
+        after, note = self._read_back(step), steps.note_of(step.operation)
+        self.add(Receipt(step=step.id, before=begun.before, after=after, note=note))
 
     def _require_ready(self, step: Step, state: State, begun: Intent | None) -> None:
         if steps.is_ready(step.operation, state):

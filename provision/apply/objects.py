@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from provision.apply.link import Link
 from provision.apply.records import MappingFacts, State, VmFacts
 from provision.errors import ApplyStopped, PvectlError, StaleDigest
 from provision.plan.model import MappingDelete, MappingPut, VmSet
 from provision.pve import property_string
-from provision.pve.session import MappingRow
+from provision.pve.disk_option import is_made_as
+from provision.pve.session import MappingRow, VmConfig
 
 TRIES = 3
 """The mapping digest covers every mapping: another one's change is no reason to stop."""
@@ -117,9 +120,17 @@ def observe_vm(op: VmSet, link: Link) -> VmFacts:
 
 
 def vm_ready(op: VmSet, state: State) -> bool:
+    """Whether each option is as before the step, or as after it: a token writes risky options one by one."""
     if not isinstance(state, VmFacts) or state.waiting:
         return False
-    return all(same_text(state.values.get(key), op.before.get(key)) for key in touched(op))
+    return _is_on_the_way(op, state.values)
+
+
+def _is_on_the_way(op: VmSet, values: Mapping[str, str | None]) -> bool:
+    return all(
+        same_text(values.get(key), op.before.get(key)) or same_option(key, values.get(key), after)
+        for key, after in wanted(op).items()
+    )
 
 
 def vm_done(op: VmSet, state: State) -> bool:
@@ -134,10 +145,15 @@ def wanted(op: VmSet) -> dict[str, str | None]:
 
 
 def same_option(key: str, one: str | None, other: str | None) -> bool:
-    """Like :func:`same_text`; tags are a list that Proxmox sorts, and writes in lower case."""
-    if key == "tags" and one is not None and other is not None:
+    """Like :func:`same_text` of what is there and what was asked for.
+
+    Tags are a list that Proxmox sorts, and writes in lower case; a new disk gets the name of its volume.
+    """
+    if one is None or other is None:
+        return one == other
+    if key == "tags":
         return sorted(_tags(one)) == sorted(_tags(other))
-    return same_text(one, other)
+    return same_text(one, other) or is_made_as(one, other)
 
 
 def _tags(text: str) -> set[str]:
@@ -152,7 +168,25 @@ def set_vm(op: VmSet, link: Link) -> None:
             "and its options would wait for a cold start",
             f"shut VM {op.vmid} down",
         )
-    config = link.pve.vm_config(op.vmid)
+    for attempt in range(TRIES):
+        config = link.pve.vm_config(op.vmid)
+        if attempt and not _is_on_the_way(op, config.values):
+            raise ApplyStopped(
+                f"Unable to change VM {op.vmid} on {link.session.target}: someone else changed it just now",
+                "make a new plan with: pvectl plan",
+            )
+        try:
+            _set(op, link, config)
+        except StaleDigest:
+            # A lock that ended, of a backup or a snapshot, changes the digest too.
+            if attempt + 1 == TRIES:
+                raise
+        else:
+            return
+
+
+def _set(op: VmSet, link: Link, config: VmConfig) -> None:
+    values = {key: value for key, value in op.set.items() if not same_option(key, config.values.get(key), value)}
     delete = tuple(key for key in op.delete if key in config.values)
-    if op.set or delete:
-        link.pve.vm_set(op.vmid, dict(op.set), delete, config.digest)
+    if values or delete:
+        link.pve.vm_set(op.vmid, values, delete, config.digest)

@@ -39,7 +39,6 @@ class ApplyOptions(Frozen):
     reboot_deadline: float = 2400.0
     """A server with much memory and eight GPUs trains for many minutes before it boots."""
     poll: float = 5.0
-    start_timeout: float = 7200.0
     stop_timeout: float = 900.0
 
 

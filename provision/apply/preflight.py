@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from provision.apply.link import Link
 from provision.apply.objects import needs_stop
+from provision.apply.onboard.once import MARK
 from provision.errors import PrivilegeMissing, PveAuthFailed, PvectlError, PveError, StalePlan
 from provision.plan.model import (
     ActionRun,
+    BootOnce,
     Change,
     FileRemove,
     FileWrite,
@@ -55,10 +57,24 @@ def check_plan(plan: Plan) -> None:
                 f"Unable to apply the plan to {plan.host}: step {change.id} {problem}",
                 "make a new plan with: pvectl plan",
             )
+    if plan.confirm_within is None and any(change.phase == "at-confirm" for change in plan.changes):
+        raise PvectlError(
+            f"Unable to apply the plan to {plan.host}: it has steps at a confirmation that it does not ask for",
+            "make a new plan with: pvectl plan",
+        )
+
+
+_ESP = re.compile(r"[0-9A-Fa-f-]{4,36}")
+_AT_CONFIRM = ("update-grub", "boot-refresh", "update-initramfs")
 
 
 def _problem(change: Change) -> str:
     op = change.operation
+    if change.phase == "at-confirm" and not _is_for_confirmation(op):
+        return "is none that a host does by itself when its new set-up is confirmed"
+    if isinstance(op, BootOnce):
+        is_ours = op.content.startswith(MARK) and all(_ESP.fullmatch(esp) for esp in op.esps)
+        return "" if is_ours else "holds no boot entry of pvectl"
     if isinstance(op, (FileWrite, FileRemove)) and not any(p.fullmatch(op.path) for p in PATHS):
         return f"would write {op.path}, which is no file that pvectl writes"
     if isinstance(op, VmCreate):
@@ -76,6 +92,10 @@ def _problem(change: Change) -> str:
     return ""
 
 
+def _is_for_confirmation(op: object) -> bool:
+    return isinstance(op, (FileWrite, FileRemove)) or (isinstance(op, ActionRun) and op.name in _AT_CONFIRM)
+
+
 def check_rights(changes: Iterable[Change], link: Link) -> None:
     """Raise where this session may not do a step: better before the first than in the middle."""
     has_root = link.session.euid == 0
@@ -85,11 +105,11 @@ def check_rights(changes: Iterable[Change], link: Link) -> None:
                 f"Unable to do step {change.id} on {link.session.target}: it needs a root shell",
                 "connect as root, or as a user with passwordless sudo",
             )
-        if change.privilege == "ticket" and not link.pve.is_root:
+        if change.privilege == "ticket" and not link.pve.has_root:
             raise PrivilegeMissing(
                 f"Unable to do step {change.id} on {link.session.target}: Proxmox leaves it to root@pam alone, "
                 "and an API token is not root@pam",
-                "use auth: ticket with root@pam, or auth: none with a root shell, in the inventory",
+                "connect as root, so that pvectl has a root shell for it, or use auth: ticket with root@pam",
             )
 
 

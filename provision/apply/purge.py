@@ -114,6 +114,7 @@ class _Many:
     def outcome(self) -> RunOutcome:
         starts = sorted(self.starts)
         if self.needs_reboot and self.options.reboot:
+            self.report("one reboot for all of them; no dead-man watches it (see: rollback of a single run)")
             _reboot(self.link, self.options, self.report, self.seams, starts)
             self.needs_reboot = False
         return _outcome(self.titles, needs_reboot=self.needs_reboot, starts=starts)
@@ -149,7 +150,7 @@ def _reboot(link: Link, options: ApplyOptions, report: Report, seams: Seams, sta
     for vmid in starts:
         if link.pve.vm_status(vmid) == "stopped":
             report(f"Start VM {vmid}")
-            link.pve.vm_start(vmid, timeout=options.start_timeout, progress=report)
+            link.pve.vm_start(vmid, progress=report)
 
 
 def remove_home(session: Session, seams: Seams) -> None:

@@ -73,7 +73,7 @@ def reboot(waiting: Waiting, old: str) -> str:
     target = link.session.target
     if not link.session.host_key:
         waiting.report(f"where this machine is the host, it goes down now; after the boot: {waiting.way_on}")
-    waiting.report(f"rebooting {target}")
+    waiting.report(f"rebooting {target}" + (f"; {waiting.outlook}" if waiting.outlook else ""))
     _ask(waiting)
     link.drop()
     return wait_for_boot(waiting, old)

@@ -11,7 +11,17 @@ from pydantic import Field
 
 from provision.apply.owner import Owner
 from provision.evidence import Frozen
-from provision.plan.model import ActionRun, FileRemove, FileWrite, MappingDelete, MappingPut, Phase, VmCreate, VmSet
+from provision.plan.model import (
+    ActionRun,
+    BootOnce,
+    FileRemove,
+    FileWrite,
+    MappingDelete,
+    MappingPut,
+    Phase,
+    VmCreate,
+    VmSet,
+)
 from provision.remote.session import FileMeta
 
 GeneratorName = Literal["update-grub", "boot-refresh", "update-initramfs", "udev-reload"]
@@ -49,6 +59,8 @@ class VmPresence(Frozen):
     vmid: int
     exists: bool
     values: dict[str, str | None] = {}
+    disk_size: int | None = None
+    """Bytes of the disk that grows after its image was copied."""
 
 
 class GuestFacts(Frozen):
@@ -77,8 +89,19 @@ class UnitFacts(Frozen):
     enabled: bool
 
 
+class OnceFacts(Frozen):
+    """A one-shot boot entry: whether it is there, and whether the boot loader takes it next."""
+
+    kind: Literal["once"] = "once"
+    sha256: str | None
+    """Of its file; ``None`` where there is none, ``differs`` where the ESPs do not agree."""
+    armed: bool
+    cmdline: str = ""
+    """What the entry gives the kernel."""
+
+
 State = Annotated[
-    Union[FileFacts, MappingFacts, VmFacts, VmPresence, GuestFacts, ActionFacts, FolderFacts, UnitFacts],
+    Union[FileFacts, MappingFacts, VmFacts, VmPresence, GuestFacts, ActionFacts, FolderFacts, UnitFacts, OnceFacts],
     Field(discriminator="kind"),
 ]
 
@@ -116,6 +139,17 @@ class UnitSwitch(Frozen):
     enabled: bool
 
 
+class OnceSwitch(Frozen):
+    """Put the one-shot boot entry of a run's plan there, or take it away."""
+
+    op: Literal["once.switch"] = "once.switch"
+    run: str
+    """The run whose program and plan are used."""
+    sha256: str | None
+    """Of the entry's file; ``None`` takes it away."""
+    cmdline: str
+
+
 StepOperation = Annotated[
     Union[
         FileWrite,
@@ -129,6 +163,8 @@ StepOperation = Annotated[
         FileRestore,
         FolderRemove,
         UnitSwitch,
+        BootOnce,
+        OnceSwitch,
     ],
     Field(discriminator="op"),
 ]
@@ -159,6 +195,11 @@ class DeadManTerms(Frozen):
     minutes: int
     """Time after a boot in which the new set-up must be confirmed."""
     local: LocalCheck | None = None
+    one_shot: bool = False
+    """Whether the boot loader itself goes back at the next boot, since the new command line is in an entry of its own
+    until it is confirmed."""
+    over: dict[str, str] = {}
+    """SHA-256 of the units of an earlier attempt that are in the way, by path."""
 
 
 class Started(Frozen):
@@ -234,7 +275,7 @@ class DeadMan(Frozen):
     """Written by the dead-man on the host: what it did, in which boot."""
 
     event: Literal["dead-man"] = "dead-man"
-    did: Literal["confirmed", "restored", "mappings", "failed"]
+    did: Literal["promoting", "confirmed", "restored", "mappings", "failed"]
     boot_id: str
     notes: tuple[str, ...] = ()
 

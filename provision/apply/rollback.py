@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from provision.apply import consent, runs
+from provision.apply import consent, deadman, runs
 from provision.apply.begin import begin, not_begun
 from provision.apply.course import finish_rollback
 from provision.apply.executor import Executor
 from provision.apply.link import Link
 from provision.apply.outcome import WORLD, ApplyOptions, Ask, Report, RunOutcome, Seams
+from provision.apply.records import DeadManTerms
 from provision.apply.undo import Undoing, plan_undo
 from provision.errors import Refused
 from provision.pve.session import PveSession
@@ -70,13 +71,38 @@ def undo(
     consent.ask_for(f"Undo run {run.id} on {link.session.target} in {len(undoing.steps)} steps?", ask)
     orphan = not_begun(link.session, existing)
     takes = {run.id, *(old.id for old in earlier), *([orphan] if orphan else [])}
-    begun, lock = begin(link, seams, existing, kind="rollback", of=run.id, steps=undoing.steps, takes=frozenset(takes))
+    terms = _terms(run, undoing, earlier, options) if not deadman.units_of([run], link.session) else None
+    units = deadman.units_of(earlier, link.session)
+    last = () if terms else deadman.leftover_steps(units, len(undoing.steps))
+    begun, lock = begin(
+        link,
+        seams,
+        existing,
+        kind="rollback",
+        of=run.id,
+        steps=(*undoing.steps, *last),
+        takes=frozenset(takes),
+        dead_man=terms.model_copy(update={"over": units}) if terms else None,
+    )
     outcome = finish_rollback(Executor(begun, link, lock, options, report, seams))
     if undoing.needs_reboot and not options.reboot and undoing.starts:
         names = ", ".join(f"VM {vmid}" for vmid in undoing.starts)
         note = f"{names} ran before the run: start it after the reboot"
         outcome = outcome.model_copy(update={"notes": (*outcome.notes, note)})
     return outcome, undoing
+
+
+def _terms(run: runs.Run, undoing: Undoing, earlier: Sequence[runs.Run], options: ApplyOptions) -> DeadManTerms | None:
+    """Return what the rollback's own dead-man goes by, ``None`` where it has none.
+
+    It has one where the run's set-up was confirmed and stands whole, so that there is something proven to go back
+    to, and where pvectl reboots the host itself and confirms: nobody expects a confirmation of a rollback.
+    """
+    is_proven = run.start.dead_man is None or run.dead_man("confirmed") is not None
+    is_proven = is_proven and all(old.dead_man("restored") for old in earlier)
+    if not undoing.needs_reboot or not is_proven or not options.reboot:
+        return None
+    return DeadManTerms(minutes=options.policies.boot.confirm_within)
 
 
 def _refuse_other_unfinished(run: runs.Run, existing: tuple[runs.Run, ...], link: Link) -> None:

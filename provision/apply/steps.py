@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from provision.apply import actions, files, objects, units, vm_create
+from provision.apply import actions, files, objects, one_shot, units, vm_create
 from provision.apply.link import Link
 from provision.apply.outcome import ApplyOptions
 from provision.apply.records import (
     FileRestore,
     FolderFacts,
     FolderRemove,
+    OnceSwitch,
     State,
     Step,
     StepOperation,
@@ -25,6 +26,7 @@ from provision.apply.records import (
 from provision.errors import PvectlError
 from provision.plan.model import (
     ActionRun,
+    BootOnce,
     Change,
     FileRemove,
     FileWrite,
@@ -38,7 +40,7 @@ from provision.plan.model import (
 
 
 def steps_of(plan: Plan) -> tuple[Step, ...]:
-    """Return the plan's steps in their order: first all before the reboot, then all after it.
+    """Return the plan's steps in their order: all before the reboot, those at the confirmation, all after it.
 
     The reboot itself is no step: it is the border between the phases.  A guest whose change waits for a cold
     start is shut down right before its phase; guests that only the reboot takes down are left to the host's own
@@ -47,8 +49,10 @@ def steps_of(plan: Plan) -> tuple[Step, ...]:
     """
     changes = [c for c in plan.changes if not _is(c, "reboot")]
     before = [c for c in changes if c.phase == "before-reboot"]
+    before.sort(key=lambda change: isinstance(change.operation, BootOnce))  # last: whatever boots then is complete
+    confirm = [c for c in changes if c.phase == "at-confirm"]
     after = [c for c in changes if c.phase == "after-reboot"]
-    ordered = [*_guest_stops(plan, before), *before, *_guest_stops(plan, after), *after, *_guest_starts(plan)]
+    ordered = [*_guest_stops(plan, before), *before, *confirm, *_guest_stops(plan, after), *after, *_guest_starts(plan)]
     _check_order(ordered)
     return tuple(
         Step(number=n, id=c.id, title=c.title, operation=c.operation, phase=c.phase, needs_reboot=c.needs_reboot)
@@ -126,6 +130,10 @@ def observe(op: StepOperation, link: Link) -> State:
         return units.observe(op, link)
     if isinstance(op, (VmCreate, VmDestroy)):
         return vm_create.observe(op, link)
+    if isinstance(op, OnceSwitch):
+        return one_shot.observe(op, link)
+    if isinstance(op, BootOnce):
+        raise TypeError("a one-shot entry is bound to its run before it is a step")
     return actions.observe(op, link)
 
 
@@ -152,6 +160,8 @@ def is_done(op: StepOperation, state: State) -> bool:
         return units.is_done(op, state)
     if isinstance(op, (VmCreate, VmDestroy)):
         return vm_create.is_done(op, state)
+    if isinstance(op, OnceSwitch):
+        return one_shot.is_done(op, state)
     return actions.is_done(op, state) if isinstance(op, ActionRun) else False
 
 
@@ -167,6 +177,8 @@ def expected(op: StepOperation, state: State) -> State:
         return units.expected(op)
     if isinstance(op, (VmCreate, VmDestroy)):
         return vm_create.expected(op)
+    if isinstance(op, OnceSwitch):
+        return one_shot.expected(op)
     return actions.expected(op, state) if isinstance(op, ActionRun) else FolderFacts(present=())
 
 
@@ -184,8 +196,15 @@ def act(op: StepOperation, state: State, link: Link, options: ApplyOptions, repo
         units.act(op, state, link)
     elif isinstance(op, (VmCreate, VmDestroy)):
         vm_create.act(op, link, report)
-    else:
+    elif isinstance(op, OnceSwitch):
+        one_shot.act(op, link)
+    elif isinstance(op, ActionRun):
         actions.act(op, state, link, options, report)
+
+
+def note_of(op: StepOperation) -> str:
+    """What a receipt says beyond the states before and after."""
+    return one_shot.NOTE if isinstance(op, OnceSwitch) and op.sha256 else ""
 
 
 def is_repeatable(op: StepOperation) -> bool:

@@ -6,9 +6,9 @@ since: that is named and refused before anything is touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from provision.apply import vm_create
+from provision.apply import deadman, one_shot, vm_create
 from provision.apply.actions import COMMANDS
 from provision.apply.host_files import boot_id
 from provision.apply.link import Link
@@ -19,7 +19,9 @@ from provision.apply.records import (
     FileRestore,
     FolderRemove,
     GuestFacts,
+    Intent,
     MappingFacts,
+    OnceSwitch,
     Step,
     StepOperation,
     UnitFacts,
@@ -61,14 +63,17 @@ def plan_undo(run: Run, earlier: Sequence[Run], link: Link, model: HostModel, *,
     destroys, refused = vm_create.destroys(run, link)
     trails = {k: v for k, v in trails_of(run).items() if k.kind != "vm" or int(k.name) not in vm_create.made_by(run)}
     observe_now(trails.values(), link)
-    back = sorted((t for t in trails.values() if not t.is_back), key=lambda t: t.last, reverse=True)
+    units = deadman.units_of(earlier, link.session)
+    back = [t for t in trails.values() if not t.is_back and not _is_unit_of(t, units)]
+    back.sort(key=lambda t: t.last, reverse=True)
     _refuse_foreign(run, back, model, link.session.target, refused)
-    needs_reboot = _needs_reboot(run, earlier, trails.values(), boot_id(link.session))
+    needs_reboot = _needs_reboot(run, earlier, trails.values(), boot_id(link.session)) or _runs_once(run, model)
     stops, starts = _guests(run, back, link, needs_reboot=needs_reboot)
     ours = [trail for trail in back if trail.key.name.startswith(f"{FOLDER}/pvectl-")]
     others = [trail for trail in back if trail not in ours]
     drafts = [
         *_stops(stops),
+        *_once(run),
         *_destroys(destroys),
         *_restores(others),
         *_generators(run),
@@ -85,6 +90,12 @@ def plan_undo(run: Run, earlier: Sequence[Run], link: Link, model: HostModel, *,
     return Undoing(steps=steps, stops=stops, starts=starts, needs_reboot=needs_reboot)
 
 
+def _is_unit_of(trail: Trail, units: Mapping[str, str]) -> bool:
+    """Whether an earlier attempt at this rollback has put a unit of its own there."""
+    now = trail.now.sha256 if isinstance(trail.now, FileMeta) else None
+    return now is not None and units.get(trail.key.name) == now
+
+
 def _needs_reboot(run: Run, earlier: Sequence[Run], trails: Iterable[Trail], now: str) -> bool:
     """What was never booted needs no reboot to be undone, nor what an earlier rollback undid before this boot."""
     booting = [trail for trail in trails if trail.needs_reboot]
@@ -92,6 +103,22 @@ def _needs_reboot(run: Run, earlier: Sequence[Run], trails: Iterable[Trail], now
     undone_in += [event.boot_id for event in [run.dead_man("restored")] if event]
     is_booted_back = all(trail.is_back for trail in booting) and any(boot != now for boot in undone_in)
     return bool(booting) and now != run.start.boot_id and not is_booted_back
+
+
+def _runs_once(run: Run, model: HostModel) -> bool:
+    """Whether this boot came from the run's one-shot entry: nothing else of the run need have been booted."""
+    left, running = one_shot.left_by(run), model.kernel.running_cmdline
+    if left is None or isinstance(running, Unknown) or model.kernel.boot_id == run.start.boot_id:
+        return False
+    return one_shot.runs_with(left.cmdline, running)
+
+
+def _once(run: Run) -> list[Draft]:
+    """Take the one-shot entry away first: whatever stops the rollback then, the next boot is the old one."""
+    if one_shot.left_by(run) is None:
+        return []
+    switch = OnceSwitch(run=run.id, sha256=None, cmdline="")
+    return [("Take the one-shot boot entry away", switch, "before-reboot")]
 
 
 def _stops(vmids: Iterable[int]) -> list[Draft]:
@@ -172,9 +199,18 @@ def _folders(trails: Iterable[Trail]) -> list[Draft]:
 
 
 def _units(run: Run) -> list[Draft]:
-    """Return the switches for units that the run enabled: last, so that until then the dead-man brings it all back."""
-    names = dict.fromkeys(intent.before.name for intent in intents_of(run) if isinstance(intent.before, UnitFacts))
+    """Return the switches for units that the run enabled: last, so that until then the dead-man brings it all back.
+
+    A unit that the run itself has disabled again stays out: one of that name may be this rollback's own by now.
+    """
+    last = {intent.before.name: intent for intent in intents_of(run) if isinstance(intent.before, UnitFacts)}
+    names = [name for name, intent in last.items() if _is_left_on(run, intent)]
     return [(f"Disable {name}", UnitSwitch(name=name, enabled=False), "before-reboot") for name in names]
+
+
+def _is_left_on(run: Run, intent: Intent) -> bool:
+    is_off = isinstance(intent.expected, UnitFacts) and not intent.expected.enabled
+    return not (is_off and run.receipt(intent.step))
 
 
 def _object(trail: Trail) -> StepOperation:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Literal
 
 from provision.apply import runs
+from provision.apply.deadman import has_fired
 from provision.apply.host_files import boot_id
 from provision.apply.lock import read_lock
 from provision.apply.owner import alive
 from provision.apply.steps import wants_reboot
 from provision.plan.model import UnfinishedRun
+from provision.plan.unfinished import TAKEN_BACK
 from provision.remote.session import Session
 
-State = Literal["at work", "waiting for the reboot", "stopped"]
+State = Literal["at work", "waiting for the reboot", "stopped", "taken back by its dead-man"]
 
 
 def open_run(existing: tuple[runs.Run, ...]) -> runs.Run | None:
@@ -21,10 +23,12 @@ def open_run(existing: tuple[runs.Run, ...]) -> runs.Run | None:
 
 
 def state_of(run: runs.Run, session: Session) -> State:
-    """Say whether a run's process works on it now, whether only the reboot is missing, or neither."""
+    """Say whether its process works on a run now, its dead-man acted, only the reboot is missing, or none of these."""
     held, _ = read_lock(session)
     if held is not None and held.run == run.id and alive(held.process) == "yes":
         return "at work"
+    if has_fired(run, session):
+        return TAKEN_BACK
     done = run.phase_done
     waits = done is not None and not run.has_rebooted and run.start.kind == "apply"
     if waits and done is not None and done.boot_id == boot_id(session) and wants_reboot(runs.load_plan(session, run)):
@@ -33,8 +37,10 @@ def state_of(run: runs.Run, session: Session) -> State:
 
 
 def command_for(run: str, state: State, host: str = "") -> str:
-    """Return the command that goes on with a run."""
+    """Return the command that goes on with a run, or undoes what is left of it."""
     name = f"{host} " if host else ""
+    if state == TAKEN_BACK:
+        return f"pvectl rollback {name}{run}"
     return f"pvectl apply {name}--resume {run}" + (" --reboot" if state == "waiting for the reboot" else "")
 
 
@@ -42,6 +48,8 @@ def hint_for(run: runs.Run, state: State) -> str:
     """Say what to do about an unfinished run."""
     if state == "at work":
         return "wait until it has ended, or press Ctrl-C where it runs and repeat the command"
+    if state == TAKEN_BACK:
+        return f"undo what is left of it by: {command_for(run.id, state)}"
     return f"go on with it by: {command_for(run.id, state)}, or undo it by: pvectl rollback {run.id}"
 
 

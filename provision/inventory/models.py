@@ -310,6 +310,9 @@ class BootPolicy(Frozen):
     confirm_within: Annotated[int, BeforeValidator(_minutes)] = Field(default=15, ge=2, le=1440)
     """Minutes after a boot of a changed set-up in which it must be confirmed, ``15m`` or ``1h``; otherwise the host
     goes back to the previous set-up by itself."""
+    one_shot: Literal["auto", "never"] = "auto"
+    """``auto``: where the boot loader can undo by itself, the new command line stands in an entry that it takes once,
+    and becomes the default when the boot is confirmed.  ``never``: it is the default at once."""
 
 
 class NetworkPolicy(Frozen):

@@ -6,11 +6,11 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from provision.errors import PvectlError
-from provision.lab import breakage, esp, grub
+from provision.lab import breakage, esp, grub, grub_env, initrd
 from provision.lab.host_config import read_host_config
 from provision.lab.kernel import KernelState, start
 from provision.lab.layout import Layout, lay_out
@@ -45,11 +45,16 @@ def boot(machine: Machine, root: Path, *, first: bool) -> BootFacts:
     if first and (root / "proc/cmdline").exists():
         raise PvectlError(f"Unable to boot lab host {machine.node} for the first time: it has run already")
     machine = breakage.altered(machine, root)
-    release, cmdline = _command_line(machine, root)
+    esp.unmount_all(root)
+    loaded = _load(machine, root)
+    release, cmdline = loaded.release, loaded.cmdline
+    grub_env.boot(machine, root)
     layout = lay_out(machine)
-    state = start(machine, layout, read_host_config(root), cmdline)
+    state = start(machine, layout, read_host_config(root, loaded.initrd), cmdline)
     boot_id = str(uuid.uuid4())
     _swap(root, "sys", lambda folder: write_sys(machine, layout, state, folder))
+    if loaded.entry:
+        esp.set_variable(root, esp.SELECTED, loaded.entry)
     now = int(time.time())
     _swap(root, "proc", lambda folder: write_proc(machine, layout, state, folder, boot_id=boot_id, now=now))
     _clear(root / "run")
@@ -61,25 +66,43 @@ def boot(machine: Machine, root: Path, *, first: bool) -> BootFacts:
 def kernel_state(machine: Machine, root: Path) -> tuple[Layout, KernelState]:
     """Return what a boot would bring now, without booting."""
     machine = breakage.altered(machine, root)
-    _, cmdline = _command_line(machine, root)
+    loaded = _load(machine, root)
     layout = lay_out(machine)
-    return layout, start(machine, layout, read_host_config(root), cmdline)
+    return layout, start(machine, layout, read_host_config(root, loaded.initrd), loaded.cmdline)
 
 
-def _command_line(machine: Machine, root: Path) -> tuple[str, str]:
-    """Return kernel release and command line as the boot loader gives them."""
+@dataclass(frozen=True)
+class _Loaded:
+    """What the boot loader loads.  ``entry`` is the name that systemd-boot leaves in an EFI variable."""
+
+    release: str
+    cmdline: str
+    initrd: Path
+    entry: str = ""
+
+
+def _load(machine: Machine, root: Path) -> _Loaded:
+    """Return what the boot loader starts next; nothing is changed by asking."""
     if machine.boot.loader == "systemd-boot" and esp.uuids(root):
-        found = esp.booted_cmdline(root)
+        booted = esp.booted(root)
+        loaded = _Loaded(booted.release, booted.cmdline, booted.initrd, booted.name) if booted is not None else None
     else:
-        path = root / grub.GRUB_CFG
-        found = grub.booted_cmdline(path.read_text(encoding="utf-8")) if path.is_file() else None
-    if found is None or not (root / f"boot/vmlinuz-{found[0]}").is_file():
+        loaded = _by_grub(root)
+    if loaded is None or not (root / f"boot/vmlinuz-{loaded.release}").is_file():
         raise PvectlError(
             f"Unable to boot lab host {machine.node}: its boot loader finds no kernel",
             "start a fresh lab: pvectl lab down, then pvectl lab up",
         )
-    release, cmdline = found
-    return release, breakage.kept_cmdline(root) or cmdline
+    return replace(loaded, cmdline=breakage.kept_cmdline(root) or loaded.cmdline)
+
+
+def _by_grub(root: Path) -> _Loaded | None:
+    path, custom = root / grub.GRUB_CFG, root / grub.CUSTOM_CFG
+    if not path.is_file():
+        return None
+    own = custom.read_text(encoding="utf-8") if custom.is_file() else ""
+    found = grub.booted_cmdline(path.read_text(encoding="utf-8"), own, grub_env.read(root))
+    return _Loaded(*found, root / initrd.path_of(found[0])) if found is not None else None
 
 
 def _swap(root: Path, name: str, write: Callable[[Path], None]) -> None:

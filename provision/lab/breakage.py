@@ -1,6 +1,7 @@
 """What is broken about a lab's hardware, kept beside its root folder so that every later boot knows.
 
-``broken.json`` names the changes of hardware, and the command line that a stubborn boot loader keeps.
+``broken.json`` names the changes of hardware, the command line that a stubborn boot loader keeps, and the files of
+which the early boot has an old copy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from provision.lab import variants
+from provision.lab import link_names, variants
 from provision.lab.machine import Machine
 
 HARDWARE: Mapping[str, Callable[[Machine], Machine]] = {
@@ -50,6 +51,16 @@ def change_hardware(root: Path, name: str) -> None:
     _write(root, {**state, "hardware": list(dict.fromkeys(names))})
 
 
+def ignore(root: Path, name: str) -> None:
+    """From the next boot on one kind of file has no effect: the early boot has an old copy of its own."""
+    _write(root, {**_read(root), "ignored": sorted({*ignored(root), name})})
+
+
+def ignored(root: Path) -> frozenset[str]:
+    """Return the faults that keep files from having an effect."""
+    return frozenset(_read(root).get("ignored", []))
+
+
 def keep_cmdline(root: Path, cmdline: str) -> None:
     """From now on every boot gets this command line, whatever stands in the boot loader's files."""
     _write(root, {**_read(root), "cmdline": cmdline})
@@ -61,7 +72,7 @@ def kept_cmdline(root: Path) -> str | None:
 
 
 def altered(machine: Machine, root: Path) -> Machine:
-    """Return the machine as it stands now, with every change of hardware in the order in which they came."""
+    """Return the machine as a boot finds it now: changes of hardware in their order, and names of interfaces."""
     for name in _read(root).get("hardware", []):
         machine = HARDWARE[name](machine)
-    return machine
+    return link_names.renamed(machine, root, by_links="links-ignored" not in ignored(root))

@@ -12,9 +12,12 @@ from pathlib import Path
 from provision.errors import UsageError
 from provision.lab import breakage
 from provision.lab.boot import boot
+from provision.lab.commands.pct import STATE
+from provision.lab.ha import RESOURCES
 from provision.lab.machine import Machine
 
 PCI_CFG = "etc/pve/mapping/pci.cfg"
+CONTAINER = 190
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,25 @@ def _cmdline_lost(_: Machine, root: Path) -> None:
     breakage.keep_cmdline(root, (root / "proc/cmdline").read_text(encoding="utf-8").strip())
 
 
+def _container_running(machine: Machine, root: Path) -> None:
+    path = root / f"etc/pve/nodes/{machine.node}/lxc/{CONTAINER}.conf"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("arch: amd64\nhostname: web\nmemory: 512\nonboot: 1\nostype: debian\n", encoding="utf-8")
+    state = root / STATE.lstrip("/") / str(CONTAINER)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.touch()
+
+
+def _ha_managed(machine: Machine, root: Path) -> None:
+    path = root / RESOURCES.lstrip("/")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"vm: {min(machine.vms)}\n\tstate started\n", encoding="utf-8")
+
+
+def _ignored(name: str) -> Callable[[Machine, Path], None]:
+    return lambda _machine, root: breakage.ignore(root, name)
+
+
 def _grub_broken(_: Machine, root: Path) -> None:
     path = root / "etc/default/grub.d/99-local.cfg"
     path.write_text('GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT mitigations=off\n', encoding="utf-8")
@@ -113,13 +135,33 @@ FAULTS: tuple[Fault, ...] = (
         _always,
         _cmdline_lost,
     ),
+    Fault("container-running", "a container runs on the host", _always, _container_running),
+    Fault(
+        "d3cold-ignored",
+        "from the next boot on what udev writes to d3cold_allowed has no effect",
+        _has_gpu,
+        _ignored("d3cold-ignored"),
+    ),
     Fault("gpu-missing", "one GPU is gone from its slot", _has_gpu),
     Fault("gpu-swapped", "the first two GPUs have changed places", _has_serial_pair),
     Fault(
         "grub-broken", "a file in /etc/default/grub.d has an open quote: update-grub fails", _uses_grub, _grub_broken
     ),
+    Fault("ha-managed", "the first VM is under high availability", _has_vm, _ha_managed),
+    Fault(
+        "idle-d3-ignored",
+        "from the next boot on vfio-pci is loaded without its option disable_idle_d3",
+        _has_gpu,
+        _ignored("idle-d3-ignored"),
+    ),
     Fault("iommu-off", "the IOMMU is switched off in firmware", _always),
     Fault("link-narrow", "the first GPU came up with four lanes", _has_gpu),
+    Fault(
+        "links-ignored",
+        "from the next boot on network interfaces get the kernel's names, whatever .link files say",
+        _always,
+        _ignored("links-ignored"),
+    ),
     Fault("mapping-damaged", "the last entry of the mapping file no longer parses", _has_pool, _mapping_damaged),
     Fault("mapping-edited", "somebody adds a mapping: the file's digest changes", _always, _mapping_edited),
     Fault("rebar-off", "Resizable BAR is switched off in firmware", _has_gpu),

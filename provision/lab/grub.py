@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 _ASSIGNMENT = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _KERNEL = re.compile(r"vmlinuz-(.+)")
 _PLAIN_END = re.compile(r"[ \t\n;#'\"`\\]|\Z")
+_DEFAULT = re.compile(r'^\s*set default="([^"]*)"', re.MULTILINE)
 _GRUB_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 
 GRUB_CFG = "boot/grub/grub.cfg"
+CUSTOM_CFG = "boot/grub/custom.cfg"
 
 
 class GrubSyntaxError(Exception):
@@ -129,8 +132,30 @@ def generate(root: Path, root_device: str) -> str:
         if values.get("GRUB_DISABLE_RECOVERY", "") != "true":
             inner.append(_entry(f"{named} (recovery mode)", release, root_device, f"single {base}", "\t"))
     head = "# made by update-grub from /etc/grub.d and /etc/default/grub; do not edit\n"
-    head += f'set default="0"\nset timeout={values.get("GRUB_TIMEOUT", "5")}\n'
-    return f"{head}{''.join(top)}submenu 'Advanced options for {title}' {{\n{''.join(inner)}}}\n"
+    default = values.get("GRUB_DEFAULT") or "0"
+    head += _HEAD.replace("@DEFAULT@", "${saved_entry}" if default == "saved" else default)
+    head += f"set timeout={values.get('GRUB_TIMEOUT', '5')}\n"
+    return f"{head}{''.join(top)}submenu 'Advanced options for {title}' {{\n{''.join(inner)}}}\n{_TAIL}"
+
+
+_HEAD = """\
+if [ -s $prefix/grubenv ]; then
+  load_env
+fi
+if [ "${next_entry}" ] ; then
+  set default="${next_entry}"
+  set next_entry=
+  save_env next_entry
+  set boot_once=true
+else
+  set default="@DEFAULT@"
+fi
+"""
+_TAIL = """\
+if [ -f ${config_directory}/custom.cfg ]; then
+  source ${config_directory}/custom.cfg
+fi
+"""
 
 
 def _entry(title: str, release: str, root_device: str, options: str, indent: str) -> str:
@@ -147,13 +172,42 @@ def _entry(title: str, release: str, root_device: str, options: str, indent: str
     return "".join(f"{indent}{line}\n" for line in lines)
 
 
-def booted_cmdline(grub_cfg: str) -> tuple[str, str] | None:
-    """Return kernel release and /proc/cmdline of the first entry, ``None`` where there is none to boot.
+@dataclass(frozen=True)
+class Entry:
+    names: tuple[str, ...]
+    """Its title, its ``--id``, and for the first the number that stands for it."""
+    release: str
+    cmdline: str
 
+
+def entries(grub_cfg: str) -> list[Entry]:
+    """Return the entries of a configuration, those of submenus in their place."""
+    found: list[Entry] = []
+    names: tuple[str, ...] = ()
+    for line in grub_cfg.splitlines():
+        words = [word.strip("'\"") for word in _GRUB_WORD.findall(line)]
+        if words[:1] == ["menuentry"]:
+            after = words[words.index("--id") + 1 :] if "--id" in words else []
+            names = (words[1], *after[:1], *(["0"] if not found else []))
+        elif len(words) > 1 and words[0] == "linux":
+            cmdline = " ".join([f"BOOT_IMAGE={words[1]}", *_GRUB_WORD.findall(line)[2:]])
+            found.append(Entry(names, words[1].rpartition("vmlinuz-")[2], cmdline))
+    return found
+
+
+def booted_cmdline(
+    grub_cfg: str, custom: str = "", environment: Mapping[str, str] | None = None
+) -> tuple[str, str] | None:
+    """Return kernel release and /proc/cmdline of what GRUB boots, ``None`` where there is nothing to boot.
+
+    ``custom`` is custom.cfg, ``environment`` the variables of grubenv.  An entry that is not there is the first one.
     GRUB joins the words with one blank each.
     """
-    for line in grub_cfg.splitlines():
-        words = _GRUB_WORD.findall(line)
-        if len(words) > 1 and words[0] == "linux":
-            return words[1].rpartition("vmlinuz-")[2], " ".join([f"BOOT_IMAGE={words[1]}", *words[2:]])
-    return None
+    variables = environment or {}
+    every = entries(grub_cfg + (custom if "custom.cfg" in grub_cfg else ""))
+    wanted = variables.get("next_entry", "") if "next_entry" in grub_cfg else ""
+    if not wanted:
+        named = _DEFAULT.findall(grub_cfg)[-1:] or ["0"]
+        wanted = variables.get("saved_entry", "0") if named == ["${saved_entry}"] else named[0]
+    chosen = next((entry for entry in every if wanted in entry.names), every[0] if every else None)
+    return (chosen.release, chosen.cmdline) if chosen else None

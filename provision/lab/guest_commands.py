@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from provision.guest.bundle import probe_source
+from provision.lab.commands import reading
 from provision.lab.commands.answer import Answer, fail
 from provision.lab.guest_tree import LIBRARIES
 from provision.remote.bootstrap import unpack_program
+from provision.verify.modules.carry import carried
 
 PROBE_LIMIT = 300.0
 START = "import sys; sys.path.insert(0, sys.argv[1]); from provision.lab.probe_child import main; main(*sys.argv[2:])"
@@ -46,6 +48,18 @@ async def run_probe(root: Path, program: bytes, words: Sequence[str] = ()) -> An
             process.kill()
             await process.wait()
     return Answer(process.returncode or 0, out.decode(), err.decode())
+
+
+async def dispatch(root: Path, hostname: str, argv: tuple[str, ...], stdin: bytes) -> Answer:
+    """Run one command of the guest: the probe on standard input or carried by its command line, or a plain one."""
+    argv = reading.unwrapped(argv)
+    if argv[:3] == ("python3", "-I", "-"):
+        return await run_probe(root, stdin, argv[3:])
+    if argv[:3] == reading.CARRIED and argv[3:4] == (carried(probe_source()),):
+        return await run_probe(root, shipped_probe(), argv[4:])
+    if reading.is_reader(argv):
+        return reading.read(root, argv)
+    return reading.cat(root, argv) if reading.reads_kernel(argv) else run(root, hostname, argv)
 
 
 def run(root: Path, hostname: str, argv: Sequence[str]) -> Answer:

@@ -67,6 +67,8 @@ class Guests:
         await _finished(before)
         await asyncio.sleep(BOOT_SECONDS)
         await self._halt(vmid)
+        if vmid in self.host.resets.silent:
+            return
         guest, root = self.machine.guests[vmid], self.site.guest_root(vmid)
         self.build(vmid, guest)
 
@@ -74,9 +76,7 @@ class Guests:
             self.history.append((vmid, argv))
             if self.host.delay:
                 await asyncio.sleep(self.host.delay)
-            if argv[:3] == ("python3", "-I", "-"):
-                return await guest_commands.run_probe(root, stdin, argv[3:])
-            return guest_commands.run(root, guest.hostname, argv)
+            return await guest_commands.dispatch(root, guest.hostname, argv, stdin)
 
         children = Children(root, dispatch)
         ssh = SshServer(children, self.site.guest_key(vmid), self.site.authorized)
@@ -95,6 +95,7 @@ class Guests:
             shutil.rmtree(root)
         root.mkdir(parents=True)
         write(Cards(self.machine, node.root), guest, config, devices, root)
+        self.host.resets.spoil(root, {device.host: device.guest for device in devices})
 
     async def _stop(self, vmid: int, before: asyncio.Task[None] | None) -> None:
         await _finished(before)

@@ -31,6 +31,9 @@ class Device:
     """Its driver makes mediated devices, in either of the two ways."""
     has_nvidia: bool
     """The newer of the two ways: a folder ``nvidia``."""
+    physfn: str | None = None
+    """The function that it is a virtual one of."""
+    virtfns: tuple[str, ...] = ()
 
     @property
     def ids(self) -> str:
@@ -66,7 +69,18 @@ def device(root: Rootfs, bdf: str) -> Device | None:
         is_bridge=root.exists(f"{base}/pci_bus"),
         has_mdev=root.exists(f"{base}/mdev_supported_types") or root.exists(f"{base}/nvidia"),
         has_nvidia=root.exists(f"{base}/nvidia"),
+        physfn=_target(root.link(f"{base}/physfn")),
+        virtfns=_virtfns(root, base),
     )
+
+
+def _target(link: str | None) -> str | None:
+    return None if link is None else link.rsplit("/", 1)[-1]
+
+
+def _virtfns(root: Rootfs, base: str) -> tuple[str, ...]:
+    names = sorted((name for name in root.names(base) if name.startswith("virtfn")), key=lambda name: int(name[6:]))
+    return tuple(target for name in names if (target := _target(root.link(f"{base}/{name}"))) is not None)
 
 
 def has_iommu(root: Rootfs) -> bool:

@@ -10,13 +10,16 @@ from pathlib import Path
 from provision.lab import commands
 from provision.lab.boot import boot
 from provision.lab.children import Children
+from provision.lab.commands import reading
 from provision.lab.commands.answer import Answer
 from provision.lab.install_system import packages
 from provision.lab.machine import Machine
 from provision.lab.network_loss import NetworkLoss
 from provision.lab.programs import Programs, is_python
 from provision.lab.proxmox.node import Node
+from provision.lab.reset_faults import Resets
 from provision.lab.rootfs import Rootfs
+from provision.lab.services import Services
 from provision.lab.timers import Timers
 from provision.lab.units import start_units
 
@@ -38,11 +41,14 @@ class LabHost:
         installed = packages(machine)
         self.node = Node(self.root, machine.node, version=installed["pve-manager"], qemu=installed["pve-qemu-kvm"])
         self.node.on_reboot = self.request_reboot
+        self.resets = Resets(self.node)
+        self.node.on_start, self.node.on_stop = self.resets.starting, self.resets.stopped
         self.boot_delay = boot_delay
         self.children = Children(self.root.root, self.dispatch)
         self.network = NetworkLoss(self.root)
         self.programs = Programs(self.root, self.children, self.network)
         self.timers = Timers(self.root, lambda argv: self.dispatch(argv, b""))
+        self.services = Services(self.root)
         self.delay = 0.0
         """Seconds that every command takes: the fault ``slow``."""
         self.history: list[tuple[str, ...]] = []
@@ -58,9 +64,14 @@ class LabHost:
         """Run one command of the host; see :mod:`provision.lab.commands`."""
         if self.delay:
             await asyncio.sleep(self.delay)
+        argv = reading.unwrapped(argv)
         self.history.append(argv)
         if is_python(argv):
             return await self.programs.run(argv)
+        if reading.reads_kernel(argv):
+            return reading.cat(self.root.root, argv)
+        if reading.is_reader(argv):
+            return reading.read(self.root.root, argv)
         return commands.run(self, argv, stdin)
 
     def is_hidden(self, command: str) -> bool:
@@ -80,9 +91,11 @@ class LabHost:
         self.is_up = False
         self.children.is_off = True
         self.timers.stop()
+        await self.services.stop()
         await self.down()
         self.children.kill_all()
         self.node.power_off()
+        self.resets.cold_start()
         await asyncio.sleep(self.boot_delay)
         await asyncio.to_thread(boot, self.machine, self.root.root, first=False)
         self.reboots += 1
@@ -92,6 +105,7 @@ class LabHost:
         await self.up()
         start_units(self)
         self.timers.boot()
+        self.services.boot()
 
     async def settled(self) -> None:
         """Wait for a reboot that is under way to end: given up half way it would leave half open listeners."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from provision.lab import breakage, initrd
 from provision.lab.layout import Placed
 
 _TERM = re.compile(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*"((?:[^"\\]|\\.)*)"\s*,?')
@@ -30,30 +31,64 @@ class HostConfig:
     before_vfio: frozenset[str] = frozenset()
     """Modules with ``softdep MODULE pre: vfio-pci``: loading one loads vfio-pci first."""
     rules: tuple[tuple[Term, ...], ...] = ()
+    vfio_stays_awake: bool = False
+    """``options vfio-pci disable_idle_d3=1``."""
+    keeps_d3cold: bool = False
+    """What udev writes to ``d3cold_allowed`` has no effect: a fault."""
 
     def override(self, placed: Placed) -> str | None:
         """Return the ``driver_override`` that the last fitting udev rule sets."""
+        return self._attribute(placed, "driver_override")
+
+    def d3cold_allowed(self, placed: Placed) -> bool:
+        return self.keeps_d3cold or self._attribute(placed, "d3cold_allowed") != "0"
+
+    def _attribute(self, placed: Placed, name: str) -> str | None:
+        """Return what the last fitting udev rule writes to an attribute."""
         found: str | None = None
         for rule in self.rules:
-            sets = [
-                v for key, attribute, op, v in rule if (key, attribute) == ("ATTR", "driver_override") and op == "="
-            ]
+            sets = [v for key, attribute, op, v in rule if (key, attribute) == ("ATTR", name) and op == "="]
             if sets and all(_fits(term, placed) for term in rule):
                 found = sets[-1] or None
         return found
 
 
-def read_host_config(root: Path) -> HostConfig:
-    """Read the configuration below ``root``; files that are absent say nothing."""
+def read_host_config(root: Path, image: Path) -> HostConfig:
+    """Read the configuration below ``root``; files that are absent say nothing.
+
+    ``image`` is the initial RAM disk: drivers bind while it runs, by its copy of ``/etc/modprobe.d``.
+    """
+    options = list(_modprobe(root, image))
     blacklist: set[str] = set()
     ids: set[str] = set()
     softdeps: set[str] = set()
-    for words in _modprobe(root):
+    for words in options:
         _take(words, blacklist, ids, softdeps)
-    loads = set(_module_names(root))
+    loads = {*_module_names(root), *(_plain(line.split()[0]) for line in _lines_of(initrd.modules(image)))}
     rules = tuple(_rules(root))
+    ignored = breakage.ignored(root)
     loads |= {name for rule in rules for name in _loaded_by(rule)}
-    return HostConfig(frozenset(blacklist), frozenset(loads), frozenset(ids), frozenset(softdeps), rules)
+    return HostConfig(
+        frozenset(blacklist),
+        frozenset(loads),
+        frozenset(ids),
+        frozenset(softdeps),
+        rules,
+        vfio_stays_awake="idle-d3-ignored" not in ignored and _keeps_awake(options),
+        keeps_d3cold="d3cold-ignored" in ignored,
+    )
+
+
+def _keeps_awake(options: list[list[str]]) -> bool:
+    """Whether the last ``disable_idle_d3`` for vfio-pci says yes."""
+    values = [
+        word.partition("=")[2]
+        for words in options
+        if words[0] == "options" and _plain(words[1]) == "vfio_pci"
+        for word in words[2:]
+        if word.partition("=")[0] == "disable_idle_d3"
+    ]
+    return values[-1:] != [] and values[-1] in ("", "1", "y", "Y", "on")
 
 
 def _take(words: list[str], blacklist: set[str], ids: set[str], softdeps: set[str]) -> None:
@@ -72,7 +107,11 @@ def _plain(module: str) -> str:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    for line in path.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ").splitlines():
+    yield from _lines_of(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _lines_of(content: str) -> Iterator[str]:
+    for line in content.replace("\\\n", " ").splitlines():
         text = line.strip()
         if text and not text.startswith(("#", ";")):
             yield text
@@ -89,16 +128,20 @@ def _by_name(root: Path, folders: tuple[str, ...], pattern: str) -> Iterator[Pat
             yield found[name]
 
 
-def _modprobe(root: Path) -> Iterator[list[str]]:
-    for path in _by_name(root, ("etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d"), "*.conf"):
-        for line in _lines(path):
+def _modprobe(root: Path, image: Path) -> Iterator[list[str]]:
+    """Yield the words of each line; of two files with one name that in the image counts."""
+    texts = initrd.settings(image)
+    for path in _by_name(root, ("run/modprobe.d", "usr/lib/modprobe.d"), "*.conf"):
+        texts.setdefault(path.name, path.read_text(encoding="utf-8", errors="replace"))
+    for name in sorted(texts):
+        for line in _lines_of(texts[name]) if name.endswith(".conf") else ():
             words = line.split()
             if len(words) > 1:
                 yield words
 
 
 def _module_names(root: Path) -> Iterator[str]:
-    files = [root / "etc/modules", root / "etc/initramfs-tools/modules"]
+    files = [root / "etc/modules"]
     files += _by_name(root, ("etc/modules-load.d", "run/modules-load.d", "usr/lib/modules-load.d"), "*.conf")
     for path in files:
         if path.is_file():

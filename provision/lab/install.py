@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from provision.lab import breakage, esp, grub, initrd, install_boot, install_pve, install_system
+from provision.lab import breakage, esp, grub, grub_env, initrd, install_boot, install_pve, install_system
 from provision.lab.layout import lay_out
 from provision.lab.machine import Machine
 from provision.lab.storage import partitions, volumes
@@ -67,7 +67,8 @@ _USR_LINKS = {"lib": "usr/lib", "bin": "usr/bin", "sbin": "usr/sbin", "lib64": "
 
 def root_device(machine: Machine) -> str:
     """What grub-probe finds for ``/``."""
-    return "ZFS=/ROOT/pve-1" if machine.boot.storage == "zfs" else "/dev/mapper/pve-root"
+    by_storage = {"zfs": "ZFS=/ROOT/pve-1", "lvm": "/dev/mapper/pve-root", "ext4": f"UUID={machine.boot.root_uuid}"}
+    return by_storage[machine.boot.storage]
 
 
 def _devices(writer: TreeWriter, machine: Machine) -> None:
@@ -90,6 +91,8 @@ def _boot_files(machine: Machine, root: Path) -> None:
     for release in grub.kernels(root):
         TreeWriter(root).file(initrd.path_of(release), initrd.image(root))
     TreeWriter(root).file(grub.GRUB_CFG, grub.generate(root, root_device(machine)), mode=0o600)
+    if machine.boot.loader == "grub":
+        grub_env.write(root, {})
     if machine.boot.loader == "systemd-boot":
         for uuid in esp.uuids(root):
             esp.make(root, uuid)

@@ -11,6 +11,8 @@ from provision.lab.host_config import HostConfig
 from provision.lab.kernel import start
 from provision.lab.layout import Layout, Placed
 from provision.lab.machine import Machine, Pool, VmSetup
+from provision.pve.mapping import parse_entry, write_file
+from provision.pve.model import PciMapping
 
 
 def files(machine: Machine, layout: Layout) -> dict[str, str]:
@@ -40,13 +42,14 @@ def mapping_text(machine: Machine, layout: Layout) -> str:
     """Return pci.cfg as Proxmox writes it: required keys first, then the others by name."""
     config = HostConfig(frozenset(), frozenset(), frozenset())
     groups = start(machine, layout, config, machine.boot.cmdline)
-    sections = []
+    pools = []
     for name, pool in sorted(machine.pools.items()):
-        entries = (_entry(machine, p, pool, groups.group_of(str(p.bdf))) for p in _of_kind(layout, pool.kind))
-        lines = [name, *(f"\tmap {entry}" for entry in entries)]
-        lines += [f"\tdescription {pool.description}"] if pool.description else []
-        sections.append("\n".join(lines) + "\n\n")
-    return "".join(sections)
+        texts = [_entry(machine, p, pool, groups.group_of(str(p.bdf))) for p in _of_kind(layout, pool.kind)]
+        entries = [entry for text in texts if (entry := parse_entry(text)) is not None]
+        if len(entries) != len(texts):
+            raise ValueError(f"a mapping of {machine.name} is none that Proxmox would take: {texts}")
+        pools.append(PciMapping(id=name, entries=tuple(entries), description=pool.description or None))
+    return write_file(pools)
 
 
 def _of_kind(layout: Layout, kind: str) -> list[Placed]:

@@ -38,6 +38,9 @@ def _fstab(machine: Machine) -> str:
         if machine.firmware.mode == "efi":
             lines += [f"UUID={machine.boot.esp_uuid} /boot/efi vfat defaults 0 1"]
         lines += ["/dev/pve/swap none swap sw 0 0"]
+    if machine.boot.storage == "ext4":
+        lines += [f"UUID={machine.boot.root_uuid} / ext4 errors=remount-ro 0 1"]
+        lines += [f"UUID={machine.boot.esp_uuid} /boot/efi vfat defaults 0 1"] * (machine.firmware.mode == "efi")
     for disk in machine.disks:
         kind, _, name = (disk.data or "").partition(":")
         if kind == "lvm":

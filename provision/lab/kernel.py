@@ -38,6 +38,9 @@ class KernelState:
     modules: tuple[str, ...]
     hugepages: Mapping[int, tuple[int, ...]]
     """Reserved pages on each NUMA node, by size in bytes."""
+    powered: frozenset[str] = frozenset()
+    """Functions whose power must not be cut while they sleep: ``d3cold_allowed`` is 0."""
+    vfio_stays_awake: bool = False
 
     def group_of(self, bdf: str) -> int | None:
         return next((number for number, members in enumerate(self.groups) if bdf in members), None)
@@ -108,8 +111,19 @@ def start(machine: Machine, layout: Layout, config: HostConfig, cmdline: str) ->
     groups = _groups(machine, layout, acs, options) if options.iommu_on else ()
     given = parameters(cmdline)
     drivers, overrides, modules = _drivers(layout, config, given)
-    pages = reserved_pages(given, len(machine.numa))
-    return KernelState(cmdline, options.iommu_on, group_type(given), acs, groups, drivers, overrides, modules, pages)
+    return KernelState(
+        cmdline,
+        options.iommu_on,
+        group_type(given),
+        acs,
+        groups,
+        drivers,
+        overrides,
+        modules,
+        reserved_pages(given, len(machine.numa)),
+        powered=frozenset(str(placed.bdf) for placed in layout.functions if not config.d3cold_allowed(placed)),
+        vfio_stays_awake=config.vfio_stays_awake,
+    )
 
 
 def kernel_options(machine: Machine, layout: Layout, cmdline: str) -> KernelOptions:

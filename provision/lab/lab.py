@@ -36,6 +36,7 @@ class Lab:
         self.faults: list[str] = []
         self.host.down = self._down
         self.host.up = self._up
+        self.host.services.environment = lambda: self.env(on_host=True)
 
     async def open(self, faults: Sequence[str] = ()) -> None:
         """Install the machine, boot it for the first time, open every listener, apply the faults."""
@@ -131,6 +132,7 @@ class Lab:
     async def close(self) -> None:
         self.host.timers.stop()
         await self.host.settled()
+        await self.host.services.stop()
         await self.guests.stop()
         await self.door.stop()
         await self.ssh.stop()

@@ -1,10 +1,15 @@
-"""The fault ``network-lost``: with another kernel command line than the present one the host has no network."""
+"""Whether a simulated host has a network in this boot.
+
+It has none where its bridge has no port: the interfaces have other names than /etc/network/interfaces.  The fault
+``network-lost`` lets no boot with another kernel command line than the present one have any.
+"""
 
 from __future__ import annotations
 
 from provision.lab.rootfs import Rootfs
 
 CMDLINE = "/proc/cmdline"
+NET = "/sys/class/net"
 
 
 class NetworkLoss:
@@ -20,4 +25,9 @@ class NetworkLoss:
 
     @property
     def is_up(self) -> bool:
-        return self.good is None or self.good == self.root.read(CMDLINE)
+        return self._has_port and (self.good is None or self.good == self.root.read(CMDLINE))
+
+    @property
+    def _has_port(self) -> bool:
+        bridges = [name for name in self.root.names(NET) if self.root.exists(f"{NET}/{name}/bridge")]
+        return any(self.root.names(f"{NET}/{name}/brif") for name in bridges)

@@ -9,6 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
+from provision.apply.onboard_bundle import program
 from provision.lab.children import Children
 from provision.lab.commands.answer import Answer
 from provision.lab.network_loss import NetworkLoss
@@ -20,7 +21,6 @@ START = (
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5:])"
 )
 PYTHON = ("python3", "/usr/bin/python3")
-SHIPPED = Path(__file__).resolve().parents[1] / "apply" / "deadman_program.py"
 
 
 def is_python(argv: tuple[str, ...]) -> bool:
@@ -42,7 +42,7 @@ class Programs:
         if not place.is_file():
             return Answer(2, "", f"python3: can't open file '{argv[2]}': [Errno 2] No such file or directory\n")
         source = place.read_bytes()
-        if hashlib.sha256(source).digest() != hashlib.sha256(SHIPPED.read_bytes()).digest():
+        if hashlib.sha256(source).digest() != hashlib.sha256(program()).digest():
             return Answer(126, "", f"{argv[2]}: the lab runs no program but pvectl's own\n")
         return await self._child(source, argv[3:])
 

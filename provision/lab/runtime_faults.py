@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from provision.errors import UsageError
-from provision.lab import faults
+from provision.lab import faults, reset_faults
 from provision.lab.proxmox.access import Caller
 from provision.lab.site import TOKEN
 from provision.lab.ssh_server import make_key
@@ -88,6 +88,7 @@ def names() -> tuple[str, ...]:
 def all_faults() -> dict[str, str]:
     """Return every fault with one line of meaning; ``cut-after-N-frames`` stands for any N."""
     runtime = {name: meaning for name, (meaning, _act) in RUNTIME.items()}
+    runtime |= reset_faults.MEANING
     return (
         runtime | {"cut-after-N-frames": "the next connection is cut after N frames of its answer"} | faults.summaries()
     )
@@ -98,6 +99,8 @@ async def bring_in(lab: Lab, name: str) -> None:
     cut = CUT.fullmatch(name)
     if cut is not None:
         lab.host.children.cut_after = int(cut[1])
+    elif reset_faults.NAME.fullmatch(name):
+        lab.host.resets.plan(name)
     elif name in RUNTIME:
         await RUNTIME[name][1](lab)
     elif name in faults.summaries():

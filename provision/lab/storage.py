@@ -67,6 +67,8 @@ def _system_partitions(machine: Machine, disk: Disk) -> tuple[Partition, ...]:
     zfs = machine.boot.storage == "zfs"
     fstype, label = ("zfs_member", "rpool") if zfs else ("LVM2_member", "pve")
     uuid = "11223344556677889900" if zfs else "Yb2cPq-0mF1-Xw3K-9sTt-7uVv-5rQq-AbCdEf"
+    if machine.boot.storage == "ext4":
+        fstype, label, uuid = "ext4", "", machine.boot.root_uuid
     rest = disk.size // _MIB * _MIB - 1025 * _MIB
     return (
         Partition(partition_name(disk.name, 1), 1, 1007 * 1024, "", "", ""),
@@ -129,7 +131,7 @@ def mounts(machine: Machine) -> tuple[Mount, ...]:
     root = (
         Mount("rpool/ROOT/pve-1", "/", "zfs", "rw,relatime,xattr,posixacl,casesensitive")
         if zfs
-        else Mount("/dev/mapper/pve-root", "/", "ext4", "rw,relatime,errors=remount-ro,stripe=32")
+        else Mount(_root(machine), "/", "ext4", "rw,relatime,errors=remount-ro,stripe=32")
     )
     found = [
         Mount("sysfs", "/sys", "sysfs", "rw,nosuid,nodev,noexec,relatime"),
@@ -144,6 +146,12 @@ def mounts(machine: Machine) -> tuple[Mount, ...]:
     found += _data_mounts(machine)
     found.append(Mount("/dev/fuse", "/etc/pve", "fuse", "rw,nosuid,nodev,relatime,user_id=0,group_id=0"))
     return tuple(found)
+
+
+def _root(machine: Machine) -> str:
+    if machine.boot.storage == "lvm":
+        return "/dev/mapper/pve-root"
+    return f"/dev/{partition_name(system_disk(machine).name, 3)}"
 
 
 def _data_mounts(machine: Machine) -> list[Mount]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from provision.errors import UsageError
+from provision.lab.commands.answer import Answer
 from provision.lab.host import LabHost
 from provision.lab.lab import Lab
 from provision.lab.machine import Machine, load_machine
@@ -87,6 +88,11 @@ class RunningLab:
     def wait_until_up(self) -> None:
         """Wait for the end of a reboot that was asked for."""
         self.call(self.lab.host.settled())
+
+    def wait_for_services(self) -> list[Answer]:
+        """Wait until what the last boot started has ended; return every answer of such a start so far."""
+        self.call(self.lab.host.services.settled())
+        return list(self.lab.host.services.log)
 
 
 @contextmanager

@@ -57,6 +57,7 @@ def _function(writer: TreeWriter, machine: Machine, placed: Placed, state: Kerne
     _acpi(writer, folder, placed)
     if placed.bars:
         _working(writer, machine, placed, is_bound=bdf in state.drivers)
+        writer.file(f"{folder}/d3cold_allowed", f"{int(bdf not in state.powered)}\n")
     if placed.secondary is not None:
         _bus_below(writer, placed)
     writer.link(f"bus/pci/devices/{bdf}", folder)
@@ -72,9 +73,11 @@ def _working(writer: TreeWriter, machine: Machine, placed: Placed, *, is_bound: 
         enable=int(is_bound),
         irq=32 + (placed.bdf.bus + placed.bdf.device) % 200,
         power_state="D0",
-        d3cold_allowed=1,
     )
     writer.values(f"{placed.sysfs}/power", control="auto" if is_bound else "on")
+    if placed.part.link is not None:
+        for name, total in (("correctable", "COR"), ("nonfatal", "NONFATAL"), ("fatal", "FATAL")):
+            writer.file(f"{placed.sysfs}/aer_dev_{name}", f"Undefined 0\nTOTAL_ERR_{total} 0\n")
 
 
 def _bus_below(writer: TreeWriter, placed: Placed) -> None:

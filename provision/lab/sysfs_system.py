@@ -24,6 +24,7 @@ def write(writer: TreeWriter, machine: Machine, layout: Layout, state: KernelSta
     _numa(writer, machine, state)
     _firmware(writer, machine)
     _modules(writer, state)
+    _running(writer, machine)
 
 
 def disk_folder(layout: Layout, disk: Disk, index: int) -> str:
@@ -174,10 +175,20 @@ def _firmware(writer: TreeWriter, machine: Machine) -> None:
         writer.file("class/ipmi/ipmi0/dev", "239:0\n")
 
 
+def _running(writer: TreeWriter, machine: Machine) -> None:
+    """Interrupt chips (remapped where there is an IOMMU), and the control groups of services."""
+    prefix = "IR-" if machine.firmware.iommu_table else ""
+    for number in (1, 4, 8, 9):
+        writer.values(f"kernel/irq/{number}", chip_name=f"{prefix}IO-APIC", name="edge")
+    for unit in ("cron", "pvedaemon", "pveproxy", "ssh"):
+        writer.folder(f"fs/cgroup/system.slice/{unit}.service")
+
+
 def _modules(writer: TreeWriter, state: KernelState) -> None:
     for module in state.modules:
         writer.file(f"module/{module}/refcnt", "0\n")
     if "vfio_pci" in state.modules:
-        writer.values("module/vfio_pci/parameters", disable_idle_d3="N", disable_vga="N", nointxmask="N")
+        awake = "Y" if state.vfio_stays_awake else "N"
+        writer.values("module/vfio_pci/parameters", disable_idle_d3=awake, disable_vga="N", nointxmask="N")
         writer.values("module/vfio_iommu_type1/parameters", allow_unsafe_interrupts="N")
     writer.values("module/kvm/parameters", ignore_msrs="N")

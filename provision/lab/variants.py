@@ -30,6 +30,12 @@ def _with(machine: Machine, bridges: tuple[HostBridge, ...]) -> Machine:
     )
 
 
+def on_plain_partition(machine: Machine) -> Machine:
+    """Return the machine with ``/`` on a partition as it is, so that GRUB can write its environment."""
+    boot = machine.boot.model_copy(update={"loader": "grub", "storage": "ext4"})
+    return machine.model_copy(update={"boot": boot})
+
+
 def with_gpus(machine: Machine, count: int) -> Machine:
     """Return the machine with ``count`` GPUs: the last ones taken out, or copies of the first added.
 

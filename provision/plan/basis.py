@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from provision.boot.grub import GENERATED_FILE
 from provision.evidence import known
 from provision.host.model import HostModel
 from provision.plan.digests import ABSENT, mapping_digest, vm_digest
-from provision.plan.model import Basis, Change, FileRemove, FileWrite, MappingDelete, MappingPut, VmCreate, VmSet
+from provision.plan.model import (
+    Basis,
+    BootOnce,
+    Change,
+    FileRemove,
+    FileWrite,
+    MappingDelete,
+    MappingPut,
+    VmCreate,
+    VmSet,
+)
 
 
 def make_basis(model: HostModel, node: str, changes: Iterable[Change], read: Iterable[str]) -> Basis:
@@ -34,6 +45,8 @@ def objects_of(change: Change) -> tuple[str, ...]:
         return (f"mapping/{operation.id}",)
     if isinstance(operation, (VmSet, VmCreate)):
         return (f"vm/{operation.vmid}",)
+    if isinstance(operation, BootOnce) and operation.loader == "grub":
+        return (GENERATED_FILE,)  # the entry is made from it
     return ()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from provision.evidence import Maybe, Unknown
 from provision.inventory.models import Policies
+from provision.plan.model import BootOnce
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,20 @@ class BootEdit:
     """New content by path; ``None`` removes the file."""
     configured: Maybe[str] = ""
     """The command line that the files give, after the edit."""
+    before: Maybe[str] = ""
+    """The one that they give now."""
     pending: tuple[str, ...] = ()
     """Wanted tokens that stand in the files and not in /proc/cmdline, ``!`` in front of those that must go."""
     kept: tuple[TokenEdit, ...] = ()
     """No-ops that are left in place, and why."""
+    needs_boot: bool = True
+    """False where only the other boot loader's file changes: what runs is as wished already."""
     problem: Unknown | None = None
     """Why the wish cannot be planned."""
+    once: BootOnce | None = None
+    """The entry that carries the new command line until it is confirmed."""
+    no_once: str = ""
+    """Why there is no such entry."""
 
     @property
     def gone(self) -> tuple[str, ...]:

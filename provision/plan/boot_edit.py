@@ -20,8 +20,34 @@ from provision.plan.render import Render
 
 
 def edit_boot(model: HostModel, wish: BootWish, render: Render) -> BootEdit:
-    """Return the edit that makes the command line what is wished."""
-    source = Source.of(model, render)
+    """Return the edit that makes the command line what is wished.
+
+    Where ESPs are set up for different boot loaders, both loaders' files are edited: the firmware may take either.
+    """
+    edits = [_edit_one(model, wish, source) for source in Source.of(model, render)]
+    return edits[0] if len(edits) == 1 else _together(edits[0], edits[1])
+
+
+def _together(running: BootEdit, other: BootEdit) -> BootEdit:
+    """Join the edits of two loaders' files.  One that cannot be edited stops both: the next boot may be either."""
+    if other.problem is not None and running.problem is None:
+        problem = Unknown(
+            unknown="the ESPs are set up for different boot loaders, and the other one's file cannot be edited: "
+            f"{other.problem.unknown}",
+            supply=other.problem.supply,
+        )
+        return replace(running, problem=problem, files={})
+    return replace(
+        running,
+        added=tuple(dict.fromkeys((*running.added, *other.added))),
+        removed=tuple(dict.fromkeys((*running.removed, *other.removed))),
+        kept=tuple(dict.fromkeys((*running.kept, *other.kept))),
+        files={**running.files, **other.files} if running.problem is None else {},
+        needs_boot=running.is_wanted,
+    )
+
+
+def _edit_one(model: HostModel, wish: BootWish, source: Source) -> BootEdit:
     current = source.configured()
     line = current
     if isinstance(line, Unknown):
@@ -38,7 +64,8 @@ def edit_boot(model: HostModel, wish: BootWish, render: Render) -> BootEdit:
         removed = (*removed, *harmless)
     else:
         kept = harmless
-    edit = BootEdit(added=added, removed=removed, pending=pending, kept=kept, configured=text_of(current))
+    now = text_of(current)
+    edit = BootEdit(added=added, removed=removed, pending=pending, kept=kept, configured=now, before=now)
     if not (added or removed):
         return edit
     if isinstance(current, Unknown):

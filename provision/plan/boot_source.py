@@ -18,13 +18,15 @@ class Source:
     """Where the command line stands; one subclass for each boot loader."""
 
     @staticmethod
-    def of(model: HostModel, render: Render) -> Source:
+    def of(model: HostModel, render: Render) -> tuple[Source, ...]:
+        """Return the source of the boot loader that runs; where ESPs are set up for both, the other one's after it."""
         if model.boot.kind in ("grub", "grub-pbt"):
-            return GrubSource(model, render)
+            others = (SystemdBootSource(model),) if model.boot.is_mixed else ()
+            return (GrubSource(model, render), *others)
         if model.boot.kind == "systemd-boot":
-            return SystemdBootSource(model)
+            return (SystemdBootSource(model), *((GrubSource(model, render),) if model.boot.is_mixed else ()))
         file = model.boot.cmdline_file
-        return NoSource(file if isinstance(file, Unknown) else Unknown(unknown="the boot loader is not known"))
+        return (NoSource(file if isinstance(file, Unknown) else Unknown(unknown="the boot loader is not known")),)
 
     def configured(self) -> Maybe[Cmdline]:
         raise NotImplementedError

@@ -7,22 +7,37 @@ from collections.abc import Iterator
 from provision.evidence import Unknown, known
 from provision.host.model import HostModel
 from provision.inventory.models import Policies
-from provision.plan.model import FileRemove, FileWrite, Plan
+from provision.plan.model import BootOnce, FileRemove, FileWrite, Plan
 
 GENERATED = frozenset({"update-grub", "boot-refresh", "update-initramfs"})
 
 
-def with_way_back(plan: Plan, model: HostModel, policies: Policies) -> Plan:
-    """Return the plan with its dead-man, where it changes what a boot reads."""
+def with_way_back(plan: Plan, model: HostModel, policies: Policies, *, no_once: str = "") -> Plan:
+    """Return the plan with its dead-man, where it changes what a boot reads.
+
+    ``no_once`` says why the new command line has no boot entry of its own.
+    """
     if not any(change.needs_reboot and _is_boot(change.operation) for change in plan.changes):
         return plan
     minutes = policies.boot.confirm_within
-    lines = (_dead_man(minutes), *_onboot(plan, model), _limits(model))
+    lines = (*_one_shot(plan, no_once), _dead_man(minutes), *_onboot(plan, model), _limits(plan, model))
     return plan.model_copy(update={"confirm_within": minutes, "way_back": lines})
 
 
 def _is_boot(operation: object) -> bool:
-    return isinstance(operation, (FileWrite, FileRemove)) or getattr(operation, "name", "") in GENERATED
+    return isinstance(operation, (FileWrite, FileRemove, BootOnce)) or getattr(operation, "name", "") in GENERATED
+
+
+def _one_shot(plan: Plan, no_once: str) -> Iterator[str]:
+    """Say which mechanism goes back first, or why the boot loader cannot."""
+    if plan.one_shot is not None:
+        yield (
+            "Two mechanisms act. The boot loader: it takes the new kernel command line once, from an entry of its own, "
+            "and any boot after that one is the old default again, also where the kernel never got as far as systemd. "
+            "The dead-man: it takes back everything else too, where systemd runs and nobody confirms."
+        )
+    elif no_once:
+        yield f"One mechanism acts, the dead-man: there is no one-shot boot entry, since {no_once}."
 
 
 def _dead_man(minutes: int) -> str:
@@ -48,13 +63,19 @@ def _onboot(plan: Plan, model: HostModel) -> Iterator[str]:
             )
 
 
-def _limits(model: HostModel) -> str:
+def _limits(plan: Plan, model: HostModel) -> str:
     has_bmc = model.console.has_bmc
     way = "over the BMC" if has_bmc is True else "on the console"
     if isinstance(has_bmc, Unknown):
         way = "over the BMC or on the console"
+    panic = "panic=30 on the command line makes a kernel that panics boot again instead of standing still"
+    if plan.one_shot is not None:
+        return (
+            "What they cannot catch: a kernel that hangs stays hung until somebody resets the host "
+            f"{way}, and boots the old default then; {panic}. Drivers, modules and udev rules belong to both entries: "
+            "what breaks by them before systemd runs, breaks in the old entry too."
+        )
     return (
         "It cannot act where the kernel stops before systemd runs: there is no one-shot boot entry, the new set-up is "
-        f"the default. Have the host's boot menu at hand {way} (key e edits the command line for one boot); panic=30 "
-        "on the command line makes a kernel that panics boot again instead of standing still."
+        f"the default. Have the host's boot menu at hand {way} (key e edits the command line for one boot); {panic}."
     )

@@ -25,6 +25,7 @@ from provision.plan.iommu_off import refuse_iommu_off
 from provision.plan.lost_text import refuse_lost_text
 from provision.plan.mapping_work import MappingWork
 from provision.plan.model import Change, GpuRow, Plan, VmSet
+from provision.plan.one_shot import with_one_shot
 from provision.plan.planners import PLANNERS
 from provision.plan.planners.vm_create import new_vm
 from provision.plan.planners.vm_numa import hugepage_tokens
@@ -88,7 +89,7 @@ class _Maker:
             outcome = planner(context)
             outcomes.append(outcome)
             context = replace(context, earlier=(*context.earlier, *outcome.changes))
-        return with_way_back(self._assemble(context, outcomes), self.model, self.policies)
+        return with_way_back(self._assemble(context, outcomes), self.model, self.policies, no_once=context.boot.no_once)
 
     def _context(self) -> Context:
         """Return what is known before the mappings are decided: they need to know of a reboot."""
@@ -103,6 +104,7 @@ class _Maker:
             hugepages=() if isinstance(pages, Unknown) else pages,
         )
         boot = edit_boot(self.model, wish, self.render)
+        boot = with_one_shot(self.model, self.policies, boot, self.render)
         return Context(
             name=self.name,
             model=self.model,

@@ -15,7 +15,9 @@ from provision.evidence import Frozen
 Privilege = Literal["root-shell", "token", "ticket"]
 """The least that the operation needs: a root shell, an API token with the right privileges, or root@pam's ticket."""
 
-Phase = Literal["before-reboot", "after-reboot"]
+Phase = Literal["before-reboot", "at-confirm", "after-reboot"]
+"""``at-confirm``: after the boot, when the new set-up has been proven, on the host itself and before it counts as
+confirmed."""
 
 
 class FileWrite(Frozen):
@@ -76,6 +78,19 @@ class VmCreate(Frozen):
     """Size (``200G``) to which the disk grows after its image was copied."""
 
 
+class BootOnce(Frozen):
+    """A boot entry of our own beside the default one, which the boot loader takes at the next boot and no other."""
+
+    op: Literal["boot.once"] = "boot.once"
+    loader: Literal["grub", "systemd-boot"]
+    content: str
+    """The entry's file: custom.cfg for GRUB, an entry of systemd-boot for each ESP."""
+    cmdline: str
+    """Kernel command line of the entry: by this the host knows that it runs."""
+    esps: tuple[str, ...] = ()
+    """UUIDs of the ESPs that get it; empty for GRUB."""
+
+
 class ActionRun(Frozen):
     """A named action of the host; how it is done is the executor's knowledge."""
 
@@ -93,7 +108,8 @@ class ActionRun(Frozen):
 
 
 Operation = Annotated[
-    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, VmCreate, ActionRun], Field(discriminator="op")
+    Union[FileWrite, FileRemove, MappingPut, MappingDelete, VmSet, VmCreate, BootOnce, ActionRun],
+    Field(discriminator="op"),
 ]
 
 
@@ -168,7 +184,8 @@ class UnfinishedRun(Frozen):
 
     run: str
     state: str = ""
-    """``at work``, ``waiting for the reboot`` or ``stopped``; empty where a capture alone does not tell."""
+    """``at work``, ``waiting for the reboot``, ``stopped`` or ``taken back by its dead-man``; empty where a capture
+    alone does not tell."""
     next_command: str
 
 
@@ -190,6 +207,11 @@ class Plan(Frozen):
     way_back: tuple[str, ...] = ()
     """What happens where the host does not come back as planned, in sentences."""
     unfinished: UnfinishedRun | None = None
+
+    @property
+    def one_shot(self) -> BootOnce | None:
+        """The boot entry that carries the new command line once; ``None`` where the default carries it at once."""
+        return next((c.operation for c in self.changes if isinstance(c.operation, BootOnce)), None)
 
     @property
     def needs_reboot(self) -> bool:

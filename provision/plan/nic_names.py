@@ -17,6 +17,7 @@ PROXMOX_TOOL = "/usr/bin/pve-network-interface-pinning"
 PROXMOX_LINKS = "/usr/local/lib/systemd/network"
 SYSTEM_LINKS = "/etc/systemd/network"
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
+_PINNING = ("50-pvectl-", "50-pmx-")
 _ELSEWHERE = ("/etc/pve/sdn/", "/etc/pve/nodes/")
 
 
@@ -87,6 +88,19 @@ def pins(model: HostModel) -> Pins:
     if found.problem:
         found.pins = []
     return found
+
+
+def pinned(model: HostModel) -> tuple[tuple[str, str], ...]:
+    """Return address and name of each card of this host that a link file of pvectl or Proxmox names already."""
+    there = {interface.permanent_mac or interface.mac for interface in _physical(model)}
+    found = []
+    for folder in (SYSTEM_LINKS, PROXMOX_LINKS):
+        texts = folder_texts(model, folder)
+        for path, text in sorted(texts.items()) if not isinstance(texts, Unknown) else ():
+            link = LinkFile.parse(text)
+            if path.rsplit("/", 1)[1].startswith(_PINNING) and link.name is not None:
+                found += [(mac, link.name) for mac in link.macs if mac in there]
+    return tuple(found)
 
 
 def _links(model: HostModel) -> Maybe[tuple[LinkFile, ...]]:

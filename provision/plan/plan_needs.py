@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from provision.plan.model import ActionRun, Change, FileRemove, FileWrite, MappingDelete, MappingPut, Plan, VmSet
-from provision.pve.privileges import Need, needs, options_need
+from provision.plan.model import (
+    ActionRun,
+    Change,
+    FileRemove,
+    FileWrite,
+    MappingDelete,
+    MappingPut,
+    Plan,
+    VmCreate,
+    VmSet,
+)
+from provision.pve.privileges import Need, create_needs, needs, options_need
 
 
 def plan_needs(plan: Plan) -> tuple[tuple[Change, tuple[Need, ...]], ...]:
@@ -39,6 +49,8 @@ def _needs(plan: Plan, change: Change) -> Iterator[Need]:
         yield from needs("mapping.delete", mapping=operation.id)
     elif isinstance(operation, ActionRun):
         yield from _action(plan, operation)
+    elif isinstance(operation, VmCreate):
+        yield from create_needs(operation.vmid, operation.set)
     elif isinstance(operation, VmSet):
         yield from options_need(operation.vmid, operation.set, operation.delete, operation.before)
 

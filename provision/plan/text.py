@@ -104,9 +104,11 @@ def _wrapped(mark: str, text: str) -> list[str]:
 
 
 def _tags(change: Change) -> Iterator[str]:
-    yield {"root-shell": "root shell", "token": "API token", "ticket": "root@pam"}[change.privilege]
+    yield {"root-shell": "root shell", "token": "API token", "ticket": "root@pam (ticket or root shell)"}[change.privilege]
     if change.needs_reboot:
         yield "reboot"
+    if change.phase == "at-confirm":
+        yield "at the confirmation"
     if change.phase == "after-reboot":
         yield "after the reboot"
     if change.confirm_after_reboot:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
+import io
 import json
 import os
 import tempfile
@@ -13,11 +15,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 import pytest
 
 from provision.apply import deadman_program
 from provision.apply.host_files import BOOT_ID
+from provision.apply.onboard import run as onboard_run
 from provision.apply.outcome import ApplyOptions, RunOutcome, Seams
 from provision.apply.run import apply_plan, resume, rollback, rollback_all, rollback_to
 from provision.boot.grub import GrubDefaults
@@ -42,6 +46,7 @@ from provision.plan.digests import ABSENT, mapping_digest, text_digest, vm_diges
 from provision.plan.model import (
     ActionRun,
     Basis,
+    BootOnce,
     Change,
     Expectation,
     FileRemove,
@@ -61,9 +66,14 @@ GRUB = "/etc/default/grub.d/pvectl.cfg"
 VFIO = "/etc/modprobe.d/vfio.conf"
 OLD = "/etc/modprobe.d/nvidia.conf"
 GRUB_CFG = "/boot/grub/grub.cfg"
+GRUB_ENV = "/boot/grub/grubenv"
+CUSTOM = "/boot/grub/custom.cfg"
 SYSTEM = "/etc/systemd/system"
 WANTS = f"{SYSTEM}/timers.target.wants"
 KILLED = -9
+REAL = 10**15
+"""Times after it are the real clock's: such a file was written just now."""
+ONCE_CMDLINE = "quiet iommu=pt"
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 Mode = Literal["before", "after", "full"]
 
@@ -122,6 +132,7 @@ class FakeHost:
             OLD: File(b"blacklist nvidia\n", mtime_ns=77),
             GRUB_CFG: File(b"linux quiet\n"),
         }
+        self.files[GRUB_ENV] = File(b"# GRUB Environment Block\n")
         self.folders = {"/", "/etc", "/etc/default", "/etc/modprobe.d", "/boot", "/boot/grub", "/var", "/var/lib"}
         self.folders |= {"/etc/systemd", SYSTEM, WANTS}
         self.unsynced: dict[str, File | None] = {}
@@ -250,14 +261,51 @@ class FakeHost:
         except ControllerDied:
             return KILLED
 
+    def confirmed_or_killed(self, folder: str, dies_at: int) -> int:
+        try:
+            return self.dead_man(folder, "confirm", dies_at=dies_at)
+        except ControllerDied:
+            return KILLED
+
     def reboot(self) -> None:
         self.unsynced.clear()
         self.starts: dict[int, int] = {}
         self.system = "running"
         self.boots += 1
-        self.cmdline = self.files[GRUB_CFG].data.decode().removeprefix("linux ").strip()
+        self.cmdline = self.load()
         for guest in self.guests.values():
             guest.running = False
+
+    def load(self) -> str:
+        """What the boot loader does: the entry that it is to take once, else the default."""
+        default = self.files[GRUB_CFG].data.decode().removeprefix("linux ").strip()
+        name = self.next_entry()
+        if not name:
+            return default
+        self.set_next_entry("")
+        self.unsynced.clear()  # GRUB writes to the disk itself
+        custom = self.files[CUSTOM].data.decode() if CUSTOM in self.files else ""
+        lines = [line.split(None, 2) for line in custom.splitlines() if line.split()[:1] == ["linux"]]
+        return f"BOOT_IMAGE={lines[0][1]} {lines[0][2]}" if f"--id {name} " in custom else default
+
+    def next_entry(self) -> str:
+        lines = self.files[GRUB_ENV].data.decode().splitlines() if GRUB_ENV in self.files else []
+        return next((line.removeprefix("next_entry=") for line in lines if line.startswith("next_entry=")), "")
+
+    def set_next_entry(self, name: str) -> None:
+        head = "# GRUB Environment Block\n"
+        old = self.files[GRUB_ENV]
+        text = f"{head}next_entry={name}\n" if name else head
+        self.cached(GRUB_ENV, File(text.encode(), mtime_ns=old.mtime_ns))
+
+    def grub_editenv(self, *words: str) -> RunResult:
+        if words == ("-", "list"):
+            name = self.next_entry()
+            return RunResult(argv=(), rc=0, stdout=f"next_entry={name}\n".encode() if name else b"")
+        if words != ("-", "unset", "next_entry"):
+            raise NotListed(words)
+        self.set_next_entry("")
+        return RunResult(argv=(), rc=0)
 
     def pvesh(self, verb: str, path: str, words: Sequence[str]) -> bytes:
         """What the dead-man asks of Proxmox."""
@@ -394,7 +442,8 @@ class FilesOnDisk:
         self.written: dict[str, bytes] = {}
         self.calls = 0
         self._out()
-        for path, text in (("proc/uptime", f"{uptime} 0\n"), (BOOT_ID[1:], f"{host.boot_id}\n")):
+        about = {"proc/uptime": f"{uptime} 0\n", BOOT_ID[1:]: f"{host.boot_id}\n", "proc/cmdline": f"{host.cmdline}\n"}
+        for path, text in about.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         conf = root / "etc/pve/nodes/pve1/qemu-server"
@@ -428,14 +477,33 @@ class FilesOnDisk:
                 continue
             about = place.stat()
             data = place.read_bytes()
-            self.host.files[path] = File(data, about.st_mode & 0o7777, about.st_uid, about.st_gid, about.st_mtime_ns)
+            mtime_ns = about.st_mtime_ns if about.st_mtime_ns < REAL else 5_000
+            self.host.files[path] = File(data, about.st_mode & 0o7777, about.st_uid, about.st_gid, mtime_ns)
             self.written[path] = data
 
     def run(self, folder: str, verb: str) -> int:
+        real = onboard_run.Run.write
         try:
-            return deadman_program.main((folder, verb), str(self.root), self._run, self)
+            with patch.object(onboard_run.Run, "write", lambda run, event: self._write(real, run, event)):
+                return deadman_program.main((folder, verb), str(self.root), self._run, self)
         finally:
             self._back()
+
+    def _write(self, real: Any, run: Any, event: dict[str, Any]) -> None:
+        """A record that the program writes for a step counts like one of the controller."""
+        if event["event"] == "dead-man":
+            real(run, event)
+            return
+        self.host.records += 1
+        number = self.host.records
+        try:
+            self.host.record_fuse(number, "before")
+            real(run, event)
+            self.host.record_fuse(number, "after")
+        except PvectlError as error:
+            if isinstance(error, ConnectionCut):
+                raise
+            raise OSError(28, "No space left on device") from error
 
     def _run(self, argv: tuple[str, ...], stdin: bytes, timeout: float, env: object) -> tuple[int, bytes, bytes, bool]:
         self.calls += 1
@@ -500,6 +568,8 @@ class FakeSession:
     def _read(self, want: Want) -> list[Read]:
         if want.kind == "dir":
             return [self._folder(want.pattern)]
+        if want.pattern == "/proc/cmdline":
+            return [self._found(want.pattern, File(f"{self.host.cmdline}\n".encode()))]
         if want.pattern == BOOT_ID:
             return [self._found(BOOT_ID, File(f"{self.host.boot_id}\n".encode()))]
         paths = [p for p in sorted(self.host.files) if _matches(p, want.pattern)]
@@ -536,7 +606,10 @@ class FakeSession:
     def _run(self, argv: tuple[str, ...]) -> RunResult:
         self.host.commands.append(argv)
         if argv[:2] == ("python3", "-I"):
-            return RunResult(argv=argv, rc=self.host.dead_man(argv[3], argv[4]))
+            said, complained = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+                rc = self.host.dead_man(argv[3], argv[4])
+            return RunResult(argv=argv, rc=rc, stdout=said.getvalue().encode(), stderr=complained.getvalue().encode())
         return self.command(argv)
 
     def command(self, argv: tuple[str, ...]) -> RunResult:
@@ -546,6 +619,10 @@ class FakeSession:
             if self.host.grub_result:
                 return self.host.grub_result
             self.host.update_grub()
+        elif argv[0] == "grub-reboot":
+            self.host.set_next_entry(argv[1])
+        elif argv[0] == "grub-editenv":
+            return self.host.grub_editenv(*argv[1:])
         elif argv[0] == "systemctl":
             return self.host.systemctl(*argv[1:])
         elif argv == ("sync",):
@@ -625,6 +702,7 @@ def _matches(path: str, pattern: str) -> bool:
 class FakePve:
     way: Literal["api", "shell"] = "shell"
     is_root = True
+    has_root = True
     node = "pve1"
 
     def __init__(self, host: FakeHost) -> None:
@@ -695,7 +773,7 @@ class FakePve:
     def vm_status(self, vmid: int) -> Literal["running", "stopped"]:
         return self.host.call("vm_status", lambda: "running" if self.host.guests[vmid].running else "stopped")
 
-    def vm_start(self, vmid: int, *, timeout: float, progress: Any = None) -> TaskResult:
+    def vm_start(self, vmid: int, *, timeout: float | None = None, progress: Any = None) -> TaskResult:
         return self.host.call(f"vm_start {vmid}", lambda: self._power(vmid, True))
 
     def vm_shutdown(self, vmid: int, *, timeout: float, progress: Any = None) -> TaskResult:
@@ -720,13 +798,22 @@ class FakePve:
     def vm_create(self, vmid: int, options: Any, *, progress: Any) -> TaskResult:
         def act() -> TaskResult:
             assert vmid not in self.host.guests
-            self.host.guests[vmid] = Guest(values=dict(options))
+            made = {key: _volume(vmid, value) if key == "scsi0" else value for key, value in options.items()}
+            self.host.guests[vmid] = Guest(values=made)
             return TaskResult(upid="UPID:x", ok=True, exitstatus="OK")
 
         return self.host.call(f"vm_create {vmid}", act)
 
     def vm_resize(self, vmid: int, disk: str, size: str, *, progress: Any) -> TaskResult:
-        return self.host.call(f"vm_resize {vmid}", lambda: TaskResult(upid="UPID:x", ok=True, exitstatus="OK"))
+        def act() -> TaskResult:
+            values = self.host.guests[vmid].values
+            values[disk] = f"{values[disk].partition(',size=')[0]},size={size}"
+            return TaskResult(upid="UPID:x", ok=True, exitstatus="OK")
+
+        return self.host.call(f"vm_resize {vmid}", act)
+
+    def vm_settle(self, vmid: int, *, progress: Any) -> None:
+        """Nothing runs here by itself."""
 
     def vm_destroy(self, vmid: int, *, progress: Any) -> TaskResult:
         def act() -> TaskResult:
@@ -740,6 +827,11 @@ class FakePve:
 
     def permissions(self) -> dict[str, tuple[str, ...]]:
         return {}
+
+
+def _volume(vmid: int, asked: str) -> str:
+    """Return the disk as it is named once an image was copied to it."""
+    return f"{asked.partition(':')[0]}:vm-{vmid}-disk-0,size=3584M"
 
 
 def _cut() -> ConnectionCut:
@@ -924,6 +1016,21 @@ def full_plan(host: FakeHost) -> Plan:
     )
 
 
+def with_once(plan: Plan) -> Plan:
+    """Return the plan as it is where GRUB can undo by itself: a one-shot entry, and the default at the confirmation."""
+    content = f"# pvectl: once\nmenuentry 'x' --id pvectl-once {{\n\tlinux /vmlinuz {ONCE_CMDLINE}\n}}\n"
+    once = change(
+        "boot.once",
+        BootOnce(loader="grub", content=content, cmdline=ONCE_CMDLINE),
+        needs_reboot=True,
+    )
+    later = {"boot.cmdline", "boot.update"}
+    changes = [c.model_copy(update={"phase": "at-confirm"}) if c.id in later else c for c in plan.changes]
+    digests = {**plan.basis.digests, GRUB_CFG: ABSENT}
+    basis = plan.basis.model_copy(update={"digests": digests})
+    return plan.model_copy(update={"changes": (once, *changes), "basis": basis, "confirm_within": 15})
+
+
 class FieldHost(FakeHost):
     """The host of the field report in memory: its model as it was read, with files, objects and boots that change."""
 
@@ -1022,6 +1129,24 @@ def bench() -> Bench:
     made = Bench()
     made.host.guests[100].running = True
     return made
+
+
+@dataclass
+class OnceBench(Bench):
+    def plan(self) -> Plan:
+        return with_once(full_plan(self.host))
+
+
+@pytest.fixture
+def once_bench() -> Callable[[], Bench]:
+    """Benches of a host on which GRUB can undo by itself."""
+
+    def make() -> Bench:
+        made = OnceBench()
+        made.host.guests[100].running = True
+        return made
+
+    return make
 
 
 @pytest.fixture

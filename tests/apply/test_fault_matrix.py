@@ -18,7 +18,7 @@ import pytest
 from provision.errors import ConnectionCut, PvectlError
 
 HOME = "/var/lib/pvectl"
-PLANS = ("field report", "every operation")
+PLANS = ("field report", "every operation", "one-shot entry")
 MOMENTS = ("before", "after")
 FAULTS = ("crash of the controller", "cut connection", "crash of the host", "disk full")
 WAYS_ON = ("resume", "rollback", "nobody comes back")
@@ -43,8 +43,10 @@ class Case:
 
 
 @pytest.fixture
-def benches(field_bench: Callable[[], Any], fresh_bench: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
-    return {"field report": field_bench, "every operation": fresh_bench}
+def benches(
+    field_bench: Callable[[], Any], fresh_bench: Callable[[], Any], once_bench: Callable[[], Any]
+) -> dict[str, Callable[[], Any]]:
+    return {"field report": field_bench, "every operation": fresh_bench, "one-shot entry": once_bench}
 
 
 def guarded(bench: Any) -> Any:

@@ -228,13 +228,15 @@ def test_what_only_root_pam_may(bench):
     from provision.apply.preflight import check_rights
 
     class Token:
-        is_root = False
+        is_root = has_root = False
 
     session = bench.connect()
     plan = with_change(bench.plan(), "vm.100", privilege="ticket")
     changes = [c for c in plan.changes if c.id == "vm.100"]
     with pytest.raises(PrivilegeMissing, match="root@pam"):
         check_rights(changes, Link(session, Token(), bench.connect, lambda _: Token()))
+    Token.has_root = True
+    check_rights(changes, Link(session, Token(), bench.connect, lambda _: Token()))
 
 
 def as_token(monkeypatch, permissions):

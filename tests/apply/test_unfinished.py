@@ -55,5 +55,17 @@ def test_a_run_whose_process_works_on_it(bench, monkeypatch):
     assert run not in error.hint
 
 
+def test_a_run_that_its_dead_man_took_back(bench, monkeypatch):
+    monkeypatch.setattr("provision.apply.unfinished.alive", lambda _: "no")
+    run = bench.apply(bench.plan().model_copy(update={"confirm_within": 15})).run
+    bench.host.reboot()
+    bench.host.tick(15 * 60.0)
+    found = find_unfinished(bench.connect(), "pve1")
+    assert (found.state, found.next_command) == ("taken back by its dead-man", f"pvectl rollback pve1 {run}")
+    error = refusal(bench)
+    assert "is unfinished (taken back by its dead-man)" in error.message
+    assert error.hint == f"undo what is left of it by: pvectl rollback {run}"
+
+
 def test_no_run(bench):
     assert find_unfinished(bench.connect(), "pve1") is None

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from provision.apply import vm_create
+from provision.apply.link import Link
 from provision.errors import PvectlError, StalePlan
 from provision.plan.digests import ABSENT
 from provision.plan.model import Plan, VmCreate
 
-from .conftest import Bench, basis, change
+from .conftest import Bench, FakePve, Guest, basis, change
 
 OPTIONS = {"name": "new", "memory": "4096", "scsi0": "local-lvm:0,import-from=local:import/x.qcow2"}
 
@@ -66,6 +68,40 @@ def test_survival(bench: Bench, way: str) -> None:
         if isinstance(stopped, BaseException):
             _go_on(here)
         assert here.host.guests[200].values["name"] == "new"
+        assert here.host.guests[200].values["scsi0"] == "local-lvm:vm-200-disk-0,size=64G"
+
+
+def linked(bench: Bench) -> Link:
+    return Link(bench.connect(), FakePve(bench.host), bench.connect, lambda _: FakePve(bench.host))
+
+
+def test_a_disk_of_its_size_is_not_grown_again(bench: Bench) -> None:
+    bench.apply(plan_of(bench))
+    bench.host.calls.clear()
+    operation = VmCreate(vmid=200, set=OPTIONS, grow_to="64G")
+    link = linked(bench)
+    assert vm_create.is_done(operation, vm_create.observe(operation, link))
+    larger = operation.model_copy(update={"grow_to": "32G"})
+    vm_create.act(larger, link, lambda _: None)
+    assert not [call for call in bench.host.calls if "vm_resize" in call or "vm_create" in call]
+
+
+def test_what_a_run_left_half_made_is_completed(bench: Bench) -> None:
+    operation = VmCreate(vmid=200, set={**OPTIONS, "args": "-cpu host"}, grow_to="64G")
+    link = linked(bench)
+    bench.host.guests[200] = Guest(values={"name": "new", "memory": "4096", "scsi0": "local-lvm:vm-200-disk-0,size=4G"})
+    state = vm_create.observe(operation, link)
+    assert (vm_create.is_ready(operation, state), vm_create.is_done(operation, state)) == (True, False)
+    vm_create.act(operation, link, lambda _: None)
+    assert bench.host.guests[200].values["args"] == "-cpu host"
+    assert vm_create.is_done(operation, vm_create.observe(operation, link))
+
+
+def test_a_vm_of_somebody_else_is_not_completed(bench: Bench) -> None:
+    operation = VmCreate(vmid=200, set=OPTIONS)
+    bench.host.guests[200] = Guest(values={"name": "theirs", "memory": "4096"})
+    link = linked(bench)
+    assert not vm_create.is_ready(operation, vm_create.observe(operation, link))
 
 
 def _calls_of_a_whole_run() -> int:

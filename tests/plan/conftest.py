@@ -11,20 +11,21 @@ from typing import Any
 
 import pytest
 
+from provision.boot.once import ENTRY
 from provision.capture.collect import collect_host
 from provision.capture.model import Capture
 from provision.evidence import Maybe
 from provision.host.assemble import assemble
 from provision.host.model import FileState, HostModel
 from provision.inventory.models import Host, Policies
-from provision.lab import esp
+from provision.lab import esp, grub, grub_env
 from provision.lab.boot import boot
 from provision.lab.host import LabHost
 from provision.lab.install import install
 from provision.lab.machine import load_machine
 from provision.plan.digests import text_digest
 from provision.plan.make import make_plan
-from provision.plan.model import FileRemove, FileWrite, MappingPut, Plan, VmSet
+from provision.plan.model import BootOnce, FileRemove, FileWrite, MappingPut, Plan, VmSet
 from provision.pve.mapping import MAPPING_FILE, MappingFile, parse_entry, write_file
 from provision.pve.model import PciMapping
 from provision.pve.vm_config import VmConfigFile, hostpci_slots
@@ -67,6 +68,9 @@ class LabMachine:
         if plan.needs_reboot:
             boot(self.machine, self.root, first=False)
         for change in plan.changes:
+            if change.phase == "at-confirm":
+                self._do(change.operation)
+        for change in plan.changes:
             if change.phase == "after-reboot":
                 self._do(change.operation)
 
@@ -79,11 +83,24 @@ class LabMachine:
             self._put(operation)
         elif isinstance(operation, VmSet):
             self._set(operation)
+        elif isinstance(operation, BootOnce):
+            self._boot_once(operation)
         elif operation.name == "boot-refresh":
             assert esp.refresh(self.root).rc == 0
         elif operation.name in COMMANDS:
             rc, out, err, _ = self._run(COMMANDS[operation.name], b"", 10, {})
             assert rc == 0, (operation, out, err)
+
+    def _boot_once(self, operation: BootOnce) -> None:
+        """The entry stays here; that it goes at the confirmation is for apply's tests."""
+        if operation.loader == "grub":
+            self.write(grub.CUSTOM_CFG, operation.content)
+            grub_env.write(self.root, {"next_entry": ENTRY})
+            return
+        for uuid in operation.esps:
+            entry = esp.esp_folder(self.root, uuid) / f"loader/entries/{ENTRY}.conf"
+            entry.write_text(operation.content, encoding="utf-8")
+        esp.set_variable(self.root, esp.ONE_SHOT, f"{ENTRY}.conf")
 
     def path(self, name: str) -> Path:
         return self.root / name.lstrip("/")

@@ -167,6 +167,19 @@ def test_cards_that_sleep_badly_are_kept_awake_with_a_reason(epyc: HostModel, pl
     assert "d3cold_allowed" not in files[UDEV]
 
 
+def test_what_keeps_cards_awake_is_expected_only_where_it_is_written(epyc: HostModel, plan_for: PlanFor) -> None:
+    def expected(plan: Plan) -> list[tuple[str, str, str]]:
+        return [(e.check, e.subject, e.expected) for e in plan.expectations if e.check in ("d3cold", "idle-d3")]
+
+    assert expected(plan_for(epyc)) == [
+        *(("d3cold", gpu.bdf, "0") for gpu in epyc.gpus()),
+        ("idle-d3", "host", "disabled"),
+    ]
+    assert expected(plan_for(epyc, binding="model")) == [("idle-d3", "host", "disabled")], "no rule, no d3cold"
+    assert expected(plan_for(epyc, binding="none")) == []
+    assert expected(plan_for(epyc.model_copy(update={"pci": tuple(renamed(f, 0x26B9) for f in epyc.pci)}))) == []
+
+
 def renamed(function: PciFunction, device: int) -> PciFunction:
     return function.model_copy(update={"device": device}) if function.is_nvidia_gpu else function
 
@@ -215,3 +228,15 @@ def test_the_boot_framebuffer_goes_where_the_console_may_go(
 def test_the_boot_framebuffer_stays_where_the_bmc_has_the_display(epyc: HostModel, plan_for: PlanFor) -> None:
     plan = plan_for(epyc, console="headless")
     assert not any("sysfb_init" in text for text in written(plan).values())
+
+
+def test_a_plan_that_forgets_update_initramfs_does_not_bind(lab: Callable[..., Any], plan_for: PlanFor) -> None:
+    """The early boot has its own copy of modprobe.d: without a new one nothing of the plan takes effect."""
+    for forgotten, bound in (("binding.initramfs", 0), ("", 8)):
+        machine = lab()
+        plan = plan_for(machine.model(), binding="model")
+        assert any(change.id == "binding.initramfs" for change in plan.changes)
+        kept = tuple(change for change in plan.changes if change.id != forgotten)
+        machine.apply(plan.model_copy(update={"changes": kept}))
+        assert sum(gpu.driver == "vfio-pci" for gpu in machine.model().gpus()) == bound
+        shutil.rmtree(machine.root.parent)

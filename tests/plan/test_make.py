@@ -48,6 +48,8 @@ def test_the_story_of_the_field_report(epyc: HostModel, plan_for: PlanFor) -> No
         "iommu-on": "on",
         "cmdline": "iommu=pt !amd_iommu=on",
         "driver": "vfio-pci",
+        "d3cold": "0",
+        "idle-d3": "disabled",
         "mapping-valid": "valid",
         "vm-running": "running",
         "guest-hypervisor": "visible",

@@ -144,3 +144,20 @@ def test_files_that_were_not_read_stop_the_pinning(epyc: HostModel, plan_for: Pl
     plan = plan_for(epyc.model_copy(update={"folders": {}}), network=ALWAYS)
     assert written(plan) == {}
     assert any("not pinned" in warning for warning in plan.warnings)
+
+
+def test_names_that_are_pinned_are_expected_now_and_ever_after(
+    epyc: HostModel, plan_for: PlanFor, with_file: WithFile
+) -> None:
+    def expected(plan: Plan) -> set[tuple[str, str]]:
+        return {(e.subject, e.expected) for e in plan.expectations if e.check == "network-name"}
+
+    assert expected(plan_for(epyc)) == set(), "nothing is pinned"
+    plan = plan_for(epyc, network=ALWAYS)
+    _, mac = port(epyc)
+    assert (mac, "nic0") in expected(plan)
+    assert len(expected(plan)) == 2
+    model = pinned(epyc, plan, with_file)
+    assert expected(plan_for(model)) == expected(plan), "also where nothing is to be done"
+    own = with_file(epyc, "/etc/systemd/network/10-mine.link", f"[Match]\nMACAddress={mac}\n[Link]\nName=lan0\n")
+    assert expected(plan_for(own)) == set(), "a link file of somebody else is not ours to judge"

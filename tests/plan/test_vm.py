@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from provision.errors import Refused
 from provision.evidence import Unknown
 from provision.host.model import HostModel
 from provision.inventory.models import Host, Policies
@@ -233,8 +234,22 @@ def test_huge_pages_need_pinned_nodes(epyc: HostModel, plan_for: PlanFor) -> Non
 
 
 def test_pending_changes_of_someone_else_are_said(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
-    plan = plan_for(with_vm(epyc, pending={"memory": "1024"}))
-    assert any("memory wait" in warning for warning in plan.warnings)
+    plan = plan_for(with_vm(epyc, pending={"memory": "1024"}, pending_delete=("vga",)))
+    assert any("memory (to be 1024), vga (to be removed) wait" in warning for warning in plan.warnings)
+
+
+def test_a_step_meets_pending_values_as_live_ones(epyc: HostModel, plan_for: PlanFor, with_vm: WithVm) -> None:
+    model = with_vm(epyc, pending={"balloon": "2048"}, pending_delete=("cpu",), status="running")
+    operation = vm_set(plan_for(model))
+    assert (operation.before["balloon"], operation.before["cpu"]) == ("2048", None)
+
+
+def test_what_a_refused_write_left_on_a_stopped_vm_is_refused(
+    epyc: HostModel, plan_for: PlanFor, with_vm: WithVm
+) -> None:
+    with pytest.raises(Refused, match="balloon pending although it is stopped") as caught:
+        plan_for(with_vm(epyc, pending={"balloon": "2048"}))
+    assert "qm set 100 --revert balloon" in caught.value.hint
 
 
 @pytest.mark.parametrize(("policy", "value"), [("on", "1"), ("off", "0"), ("keep", None)])

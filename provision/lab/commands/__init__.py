@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from provision.lab.commands import boot_loaders, grub, initramfs, machine_facts, pvesh, qm, systemd
+from provision.lab.commands import (
+    boot_loaders,
+    grub,
+    ha_manager,
+    initramfs,
+    machine_facts,
+    one_shot,
+    pct,
+    pvesh,
+    qm,
+    reading,
+    systemd,
+)
 from provision.lab.commands.answer import Answer
 from provision.lab.commands.context import Command, Machinery
 
 TABLE: Mapping[str, Command] = {
+    "bootctl": one_shot.bootctl,
+    "dmesg": reading.dmesg,
     "efibootmgr": boot_loaders.efibootmgr,
     "false": lambda _host, _argv, _stdin: Answer(1),
     "getent": machine_facts.getent,
+    "grub-editenv": one_shot.grub_editenv,
+    "grub-reboot": one_shot.grub_reboot,
+    "ha-manager": ha_manager.ha_manager,
     "hostname": machine_facts.hostname,
     "id": machine_facts.identity,
     "lvs": machine_facts.lvs,
     "mokutil": boot_loaders.mokutil,
+    "mount": one_shot.mount,
     "nproc": machine_facts.nproc,
+    "pct": pct.pct,
     "proxmox-boot-tool": boot_loaders.proxmox_boot_tool,
+    "kvm": machine_facts.kvm,
     "pveversion": machine_facts.pveversion,
     "pvs": machine_facts.pvs,
     "pvesh": pvesh.pvesh,
@@ -27,6 +47,7 @@ TABLE: Mapping[str, Command] = {
     "systemctl": systemd.systemctl,
     "true": lambda _host, _argv, _stdin: Answer(),
     "udevadm": systemd.udevadm,
+    "umount": one_shot.umount,
     "uname": machine_facts.uname,
     "update-grub": grub.update_grub,
     "update-initramfs": initramfs.update_initramfs,

@@ -6,6 +6,7 @@ from provision.lab import grub
 from provision.lab.commands import boot_loaders
 from provision.lab.commands.answer import Answer, fail
 from provision.lab.commands.context import Machinery
+from provision.lab.install import root_device
 from provision.lab.rootfs import Rootfs
 
 PBT_WARNING = (
@@ -21,16 +22,11 @@ def update_grub(host: Machinery, argv: tuple[str, ...], stdin: bytes) -> Answer:
     if host.root.exists(boot_loaders.UUIDS):
         before = PBT_WARNING + boot_loaders.refresh(host).err
     try:
-        text = grub.generate(host.root.root, _root_device(host.root))
+        text = grub.generate(host.root.root, root_device(host.machine))
     except grub.GrubSyntaxError as error:
         return fail(f"{before}/usr/sbin/grub-mkconfig: {error}", 2)
     host.root.write(grub.GRUB_CFG, text, mode=0o600)
     return Answer(0, "", before + _progress(host.root))
-
-
-def _root_device(root: Rootfs) -> str:
-    """Return what grub-probe finds for ``/``."""
-    return "/dev/mapper/pve-root" if root.link("/dev/mapper/pve-root") else "ZFS=/ROOT/pve-1"
 
 
 def _progress(root: Rootfs) -> str:

@@ -52,6 +52,16 @@ def pveversion(host: Machinery, argv: tuple[str, ...], stdin: bytes) -> Answer: 
     return Answer(0, "\n".join([ve, manager, *rest]) + "\n")
 
 
+def kvm(host: Machinery, argv: tuple[str, ...], stdin: bytes) -> Answer:  # noqa: ARG001 - one signature
+    """Only ``--version``: VMs are started by Proxmox."""
+    if argv[1:] != ("--version",):
+        return fail("kvm: pvectl lab only knows --version", 1)
+    package = packages(host.machine).get("pve-qemu-kvm", "")
+    release = package.partition("-")[0]
+    first = f"QEMU emulator version {release} (pve-qemu-kvm_{package})"
+    return Answer(0, f"{first}\nCopyright (c) 2003-2025 Fabrice Bellard and the QEMU Project developers\n")
+
+
 def pvs(host: Machinery, argv: tuple[str, ...], stdin: bytes) -> Answer:  # noqa: ARG001 - one signature
     found = [
         (f"/dev/{part.name}", part.label)

@@ -189,6 +189,7 @@ _VERBS: dict[str, Callable[[Machinery, str, dict[str, str]], Answer]] = {
     "create": create,
     "destroy": destroy,
     "pending": _pending,
+    "reset": _power("reset"),
     "set": _set,
     "showcmd": _showcmd,
     "shutdown": _power("shutdown"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from provision.lab import ha
 from provision.lab.proxmox import vm_options
 from provision.lab.proxmox.access import Caller
 from provision.lab.proxmox.call import Call, Check, Params
@@ -14,7 +15,7 @@ from provision.lab.proxmox.node import Node
 from provision.lab.proxmox.tasks import Task
 from provision.lab.proxmox.vm_change import Change, apply_change, check_rights, described
 from provision.lab.proxmox.vm_checks import memory_mib
-from provision.lab.proxmox.vm_start import shutdown, start, stop
+from provision.lab.proxmox.vm_start import reset, shutdown, start, stop
 from provision.lab.proxmox.vm_store import VmStore
 
 VM = "/nodes/{node}/qemu/{vmid}"
@@ -56,7 +57,7 @@ def _status(node: Node, store: VmStore, *, full: bool) -> dict[str, Any]:
 def _current(node: Node, _caller: Caller, path: Params, _params: dict[str, Any]) -> dict[str, Any]:
     store = _vm(node, path)
     extra = {"clipboard": None} if "vga" in store.live else {}
-    return _status(node, store, full=True) | {"ha": {"managed": 0}} | extra
+    return _status(node, store, full=True) | {"ha": ha.of_vm(node, store.vmid)} | extra
 
 
 def _config(node: Node, _caller: Caller, path: Params, params: dict[str, Any]) -> dict[str, Any]:
@@ -137,12 +138,31 @@ def _start(node: Node, caller: Caller, path: Params, params: dict[str, Any]) -> 
     if not node.is_quorate():
         die("cluster not ready - no quorum?\n")
     vmid = int(path["vmid"])
+    if ha.manages(node, vmid):
+        return _by_ha(node, caller, vmid, "hastart", "started", start)
     return node.run_task("qmstart", path["vmid"], caller.name, lambda task: start(node, vmid, task)).upid
+
+
+def _by_ha(
+    node: Node, caller: Caller, vmid: int, kind: str, state: str, act: Callable[[Node, int, Task], None]
+) -> str:
+    """File a request with HA: its task ends at once, and the node's own service does the work a moment later."""
+    own = {"hastart": "qmstart", "hastop": "qmshutdown"}[kind]
+
+    def request(task: Task) -> None:
+        ha.request(node, vmid, state)
+        task.finish("OK")
+        if (node.pid(vmid) is None) == (state == "started"):
+            node.run_task(own, str(vmid), "root@pam", lambda mine: act(node, vmid, mine))
+
+    return node.run_task(kind, str(vmid), caller.name, request).upid
 
 
 def _stop(node: Node, caller: Caller, path: Params, params: dict[str, Any]) -> str:
     _only_root(caller, params, "skiplock")
     vmid = int(path["vmid"])
+    if ha.manages(node, vmid):
+        return _by_ha(node, caller, vmid, "hastop", "stopped", stop)
     return node.run_task("qmstop", path["vmid"], caller.name, lambda task: stop(node, vmid, task)).upid
 
 
@@ -150,11 +170,21 @@ def _shutdown(node: Node, caller: Caller, path: Params, params: dict[str, Any]) 
     _only_root(caller, params, "skiplock")
     vmid, force = int(path["vmid"]), str(params.get("forceStop", "0")) == "1"
     node.vm(vmid)
+    if ha.manages(node, vmid):
+        return _by_ha(node, caller, vmid, "hastop", "stopped", shutdown)
 
     def work(task: Task) -> None:
         shutdown(node, vmid, task, force=force)
 
     return node.run_task("qmshutdown", path["vmid"], caller.name, work).upid
+
+
+def _reset(node: Node, caller: Caller, path: Params, params: dict[str, Any]) -> str:
+    _only_root(caller, params, "skiplock")
+    vmid = int(path["vmid"])
+    if node.pid(vmid) is None:
+        die(f"VM {vmid} not running\n")
+    return node.run_task("qmreset", path["vmid"], caller.name, lambda task: reset(node, vmid, task)).upid
 
 
 def _only_root(caller: Caller, params: dict[str, Any], *names: str) -> None:
@@ -224,6 +254,14 @@ CALLS: tuple[Call, ...] = (
         f"{VM}/status/stop",
         _stop,
         {**_POWER, "keepActive": strict_boolean, "overrule-shutdown": strict_boolean},
+        require=_need("VM.PowerMgmt"),
+        makes_task=True,
+    ),
+    Call(
+        "POST",
+        f"{VM}/status/reset",
+        _reset,
+        {"skiplock": strict_boolean},
         require=_need("VM.PowerMgmt"),
         makes_task=True,
     ),

@@ -16,6 +16,7 @@ from provision.lab.rootfs import Rootfs
 RUN = "/run/qemu-server"
 RESERVATIONS = f"{RUN}/pci-id-reservations"
 QUORUM_LOST = "/run/pvectl-lab/no-quorum"
+KERNEL_LOG = "/run/pvectl-lab/kernel.log"
 MAPPING_LOCK = "file-mapping_pci_cfg"
 
 
@@ -36,6 +37,9 @@ class Node:
         self.tasks = Tasks(name)
         self.on_vm: Callable[[int, bool], None] = lambda _vmid, _running: None
         self.on_reboot: Callable[[], None] = lambda: None
+        self.on_start: Callable[[int, list[str]], None] = lambda _vmid, _devices: None
+        """Before QEMU starts with these functions of the host; may raise CallFailed."""
+        self.on_stop: Callable[[int, list[str]], None] = lambda _vmid, _devices: None
         self.stubborn: set[int] = set()
         """VMs whose guest ignores a shutdown request."""
         self.held_locks: set[str] = set()
@@ -72,7 +76,9 @@ class Node:
 
     def mark_stopped(self, vmid: int) -> None:
         self.root.remove(f"{RUN}/{vmid}.pid")
+        devices = [bdf for bdf, owner in self.reserved().items() if owner == vmid]
         self.release(vmid)
+        self.on_stop(vmid, devices)
         self.on_vm(vmid, False)
 
     def reserved(self) -> dict[str, int]:
@@ -120,6 +126,12 @@ class Node:
         else:
             self.defer(run)
         return task
+
+    def say(self, *lines: str) -> None:
+        """Write lines to the kernel's log."""
+        now = time.monotonic() - self.booted
+        text = "".join(f"[{now:12.6f}] {line}\n" for line in lines)
+        self.root.write(KERNEL_LOG, (self.root.read(KERNEL_LOG) or "") + text)
 
     def uptime(self) -> int:
         return int(time.monotonic() - self.booted)

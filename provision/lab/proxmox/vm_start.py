@@ -53,6 +53,7 @@ def _start(node: Node, vmid: int, task: Task) -> int:
     try:
         for slot in chosen:
             _prepare(node, slot)
+        node.on_start(vmid, devices)
         _qemu(node, store.live, chosen, log)
     except CallFailed:
         node.release(vmid)
@@ -172,6 +173,17 @@ def shutdown(node: Node, vmid: int, task: Task, *, force: bool = False) -> None:
             return
         task.log.append("VM still running - terminating now with SIGTERM")
     _end(node, vmid, task)
+    task.finish("OK")
+
+
+def reset(node: Node, vmid: int, task: Task) -> None:
+    """Press the reset button of a running VM: QEMU stays, its devices are reset, the guest boots anew."""
+    if node.pid(vmid) is None:
+        die(f"VM {vmid} not running\n")
+    devices = [bdf for bdf, owner in node.reserved().items() if owner == vmid]
+    node.on_stop(vmid, devices)
+    node.on_start(vmid, devices)
+    node.on_vm(vmid, True)
     task.finish("OK")
 
 

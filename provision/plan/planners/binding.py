@@ -8,6 +8,7 @@ since Proxmox binds it when the guest starts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from provision.evidence import Unknown
@@ -29,6 +30,7 @@ MODPROBE_FILE = "/etc/modprobe.d/pvectl.conf"
 FILES = (UDEV_FILE, MODULES_FILE, MODPROBE_FILE)
 
 MODULES = ("vfio", "vfio_iommu_type1", "vfio_pci")
+IDLE_D3 = "disable_idle_d3=1"
 GPU_DRIVERS = ("nouveau", "nova_core", "nvidia", "nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidiafb")
 _COMPANION_DRIVERS = {0x0403: "snd_hda_intel", 0x0C03: "xhci_pci"}
 
@@ -44,6 +46,7 @@ def plan_binding(context: Context) -> Outcome:
             notes.changes.append(_file(context, path, content, needs_reboot=bool(reboot)))
     notes.changes += _actions(tuple(change.id for change in notes.changes))
     _explain(context, notes, reboot, at_boot=at_boot)
+    _expect_power(context, notes, wanted)
     return notes.outcome()
 
 
@@ -193,6 +196,16 @@ def _explain(context: Context, notes: Notes, reboot: tuple[str, ...], *, at_boot
         )
     else:
         notes.keep("driver binding", f"the rules for {len(context.bound)} devices are there")
+
+
+def _expect_power(context: Context, notes: Notes, wanted: Mapping[str, str | None]) -> None:
+    """Expect what the files say of sleeping cards; both take effect at a boot."""
+    if wanted[UDEV_FILE] is not None:
+        for function in context.bound:
+            if must_stay_powered(function):
+                notes.expect("d3cold", function.bdf, "0")
+    if IDLE_D3 in (wanted[MODPROBE_FILE] or ""):
+        notes.expect("idle-d3", "host", "disabled")
 
 
 def _warn_of_display(context: Context, notes: Notes) -> None:

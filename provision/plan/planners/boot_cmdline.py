@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from provision.boot.cmdline import Cmdline
 from provision.boot.grub import DEFAULT_FILE, SNIPPET_FILE, GrubDefaults
+from provision.boot.grub_cfg import CUSTOM_FILE
+from provision.boot.once import ENTRY
 from provision.boot.systemd_boot import CMDLINE_FILE, KernelCmdlineFile
 from provision.evidence import Unknown
+from provision.host.own_run import run_with_lock
 from provision.plan.boot_change import BootEdit, TokenEdit
 from provision.plan.context import Context, Notes, Outcome
-from provision.plan.model import ActionRun, Change
+from provision.plan.model import ActionRun, BootOnce, Change
 from provision.plan.planners.file_change import file_change
-from provision.plan.unfinished import run_with_lock
 
 _TOOL = {"grub": "update-grub", "grub-pbt": "boot-refresh", "systemd-boot": "boot-refresh"}
 _FROM_LOADER = ("BOOT_IMAGE", "root", "ro", "initrd")
@@ -31,9 +33,11 @@ def plan_boot_cmdline(context: Context) -> Outcome:
     if not boot.is_wanted:
         notes.keep("kernel command line", "it is as the policies want it")
         return notes.outcome()
-    for path in sorted(boot.files):
-        notes.changes.append(_edit(context, path))
-    notes.changes.append(_action(context, tuple(change.id for change in notes.changes)))
+    edits = [_edit(context, path) for path in sorted(boot.files)]
+    changes = [*edits, _action(context, tuple(change.id for change in edits))]
+    if boot.once is not None:
+        changes = [_once(context, boot.once), *(c.model_copy(update={"phase": "at-confirm"}) for c in changes)]
+    notes.changes += changes
     notes.warnings += _others(context)
     notes.warnings += [f"Boot set-up: {note}" for note in context.model.boot.notes]
     return notes.outcome()
@@ -52,13 +56,37 @@ def _cannot(boot: BootEdit, notes: Notes) -> None:
     )
 
 
+def _once(context: Context, once: BootOnce) -> Change:
+    """The new command line in an entry of its own, which the boot loader takes at the next boot and no other."""
+    release = context.model.kernel.release
+    name = {"grub": "GRUB", "systemd-boot": "systemd-boot"}[once.loader]
+    old = f"{context.boot.before}".strip()
+    where = CUSTOM_FILE if once.loader == "grub" else f"{ENTRY}.conf on ESP {', '.join(once.esps)}"
+    reason = (
+        f"{name} takes this entry once and forgets it before it boots ({where}, kernel {release}, which runs now): "
+        "a set-up that does not come up is gone after a reset\n"
+        "the default entry keeps the present command line until the new one is confirmed; then the steps marked "
+        "'at the confirmation' make it the default"
+    )
+    return Change(
+        id="boot.once",
+        title="Boot once with the new kernel command line, from an entry of its own",
+        operation=once,
+        diff=f"-{old}\n+{f'{context.boot.configured}'.strip()}\n",
+        reason=reason,
+        privilege="root-shell",
+        needs_reboot=True,
+        undo="let the boot loader forget the entry, and remove it",
+    )
+
+
 def _edit(context: Context, path: str) -> Change:
     boot = context.boot
     content = boot.files[path]
     before = context.model.files[path].content if path in context.model.files else None
     had, has = _tokens(path, before if isinstance(before, str) else ""), _tokens(path, content or "")
     gone = [t for t in boot.removed if _count(had, t.token) > _count(has, t.token)]
-    new = [t for t in boot.added if has.has(t.token)]
+    new = [t for t in boot.added if _count(has, t.token) > _count(had, t.token)]
     return file_change(
         context,
         id=f"boot.{_short(path)}",
@@ -66,7 +94,7 @@ def _edit(context: Context, path: str) -> Change:
         content=content,
         title=_title(path, new, gone),
         reason="\n".join(f"{t.token}: {t.reason}" for t in (*new, *gone)),
-        needs_reboot=True,
+        needs_reboot=boot.needs_boot,
     )
 
 
@@ -111,7 +139,7 @@ def _action(context: Context, after: tuple[str, ...]) -> Change:
         diff="",
         reason=f"{reason}\n{_evidence(context)}",
         privilege="root-shell",
-        needs_reboot=True,
+        needs_reboot=boot.needs_boot,
         undo=f"{_SHOWN[name]} again, after the files are as before",
         depends_on=after,
     )

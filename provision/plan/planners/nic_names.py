@@ -11,13 +11,15 @@ from provision.boot.cmdline import Cmdline
 from provision.evidence import Unknown
 from provision.plan.context import Context, Notes, Outcome
 from provision.plan.model import ActionRun, Change
-from provision.plan.nic_names import Pin, interfaces_files, link_path, pins
+from provision.plan.nic_names import Pin, interfaces_files, link_path, pinned, pins
 from provision.plan.planners.file_change import file_change
 
 
 def plan_nic_names(context: Context) -> Outcome:
     """Return a link file for each interface and the rewritten interfaces files, where ``policies.network.pin`` says."""
     notes = Notes()
+    for mac, name in pinned(context.model):
+        notes.expect("network-name", mac, name)
     pin = context.policies.network.pin
     moving = renumbering(context)
     if pin == "never":
@@ -35,6 +37,8 @@ def plan_nic_names(context: Context) -> Outcome:
         return notes.outcome()
     reason = _reason(moving)
     notes.changes += [_link(context, one, reason) for one in wanted.pins]
+    for one in wanted.pins:
+        notes.expect("network-name", one.mac, one.new)
     notes.changes += _interfaces(context, wanted.names, reason, tuple(change.id for change in notes.changes))
     if wanted.pins:
         notes.changes.append(_initramfs(tuple(change.id for change in notes.changes)))

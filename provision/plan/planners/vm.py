@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from provision.errors import GuestLocked
-from provision.evidence import Unknown
 from provision.inventory.models import VmCreateWish
 from provision.plan.context import Context, Notes, Outcome, VmTarget
 from provision.plan.diffs import option_diff
@@ -16,6 +15,7 @@ from provision.plan.planners.vm_create import create_operation, create_privilege
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.planners.vm_numa import plan_hugepages_alone, plan_numa
 from provision.plan.planners.vm_p2p import plan_p2p
+from provision.plan.planners.vm_pending import before_of, refuse_left_over, say_pending
 from provision.plan.planners.vm_platform import plan_platform
 from provision.plan.planners.vm_slots import plan_slots
 from provision.plan.planners.vm_window import plan_window
@@ -35,11 +35,12 @@ def plan_vm(context: Context) -> Outcome:
             notes.keep(f"{draft.subject} create", "it exists: memory, CPUs, disk and network stay as they are")
         if draft.changed or target.is_new:
             _refuse_locked(context, target)
+            refuse_left_over(draft)
             notes.changes.append(_change(draft))
         else:
             notes.keep(draft.subject, "its configuration is as it must be")
         _expect(target, context, notes)
-        _pending(draft)
+        say_pending(draft)
     return notes.outcome()
 
 
@@ -56,7 +57,7 @@ def _change(draft: Draft) -> Change:
     needs = _needs(draft)
     if draft.target.is_new and draft.target.wish.create is not None:
         return _creation(draft, draft.target.wish.create, needs)
-    after, before = draft.changed, draft.before
+    after, before = draft.changed, before_of(draft)
     return Change(
         id=f"vm.{draft.vmid}",
         title=f"Change {len(after)} options of VM {draft.vmid}" + _name(draft.target),
@@ -85,7 +86,7 @@ def _creation(draft: Draft, wish: VmCreateWish, needs: Sequence[Change]) -> Chan
         diff=option_diff({}, dict(operation.set)),
         command_diff=command_change(draft),
         reason="\n".join(dict.fromkeys(["there is no VM with this id, and the inventory says create", *draft.reasons])),
-        privilege=create_privilege(operation, wish),
+        privilege=create_privilege(operation),
         phase=_phase(needs),
         undo=f"destroy VM {draft.vmid}, if this run made it and nobody else has started it since",
         depends_on=tuple(c.id for c in needs),
@@ -103,13 +104,6 @@ def _phase(needs: Sequence[Change]) -> Phase:
 def _name(target: VmTarget) -> str:
     name = target.vm.name
     return f" ({name})" if isinstance(name, str) else ""
-
-
-def _pending(draft: Draft) -> None:
-    pending = draft.target.vm.pending
-    if isinstance(pending, Unknown) or not pending:
-        return
-    draft.warn(f"{', '.join(sorted(pending))} wait for its next cold start, made by someone else")
 
 
 def _expect(target: VmTarget, context: Context, notes: Notes) -> None:

@@ -10,7 +10,7 @@ from provision.inventory.models import CloudInit, VmCreateWish
 from provision.plan.model import Privilege, VmCreate
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.render import Render, one_line
-from provision.pve.privileges import Need, least, needs, options_need
+from provision.pve.privileges import create_needs, least
 
 DISK = "scsi0"
 
@@ -73,9 +73,6 @@ def create_operation(draft: Draft, wish: VmCreateWish) -> VmCreate:
     )
 
 
-def create_privilege(operation: VmCreate, wish: VmCreateWish) -> Privilege:
-    """Return who may make it; an image by its path on the host is left to root@pam."""
-    found = [*needs("vm.create", vmid=operation.vmid), *options_need(operation.vmid, operation.set, (), {})]
-    if (wish.disk.image or "").startswith("/"):
-        found.append(Need(operation="vm.create", path="", privilege="root@pam", who="ticket"))
-    return least(found)
+def create_privilege(operation: VmCreate) -> Privilege:
+    """Return who may make it with all its options; an image by its path on the host is left to root@pam."""
+    return least(create_needs(operation.vmid, operation.set))
