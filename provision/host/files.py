@@ -23,6 +23,8 @@ SINGLE = (
     "/var/lib/pvectl/identity.json",
     "/var/lib/pvectl/lock",
     "/var/lib/pvectl/mapping_unit.py",
+    "/var/lib/pvectl/p2p.json",
+    "/var/lib/pvectl/quarantine.json",
     "/etc/systemd/system/pvectl-mapping.service",
     "/etc/systemd/system/pve-guests.service.d/pvectl-mapping.conf",
     "/etc/systemd/system/pve-ha-lrm.service.d/pvectl-mapping.conf",

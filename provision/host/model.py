@@ -166,6 +166,8 @@ class Proxmox(Frozen):
     cluster_nodes: Maybe[tuple[str, ...]] = ()
     ha_vms: Maybe[tuple[int, ...]] = Unknown(unknown="/etc/pve/ha was not read", supply=_AGAIN)
     """VMs that the HA manager moves to another node."""
+    qemu: Maybe[str] = Unknown(unknown="QEMU's version was not read", supply=_AGAIN)
+    """``10.0.2 (pve-qemu-kvm_10.0.2-4)``: what a VM that starts now gets."""
 
 
 class HostModel(Frozen):

@@ -17,6 +17,7 @@ from provision.pve.vm_config import VmConfigFile, hostpci_slots
 
 MAPPING_FILE = "/etc/pve/mapping/pci.cfg"
 _VERSION = re.compile(r"pve-manager/([^/\s]+)")
+_QEMU = re.compile(r"^QEMU emulator version ([^\n]+)", re.MULTILINE)
 _NODES = "/etc/pve/nodes"
 _HA_VM = re.compile(r"^vm: *(\d+)", re.MULTILINE)
 
@@ -33,6 +34,7 @@ def read_proxmox(facts: Facts) -> Proxmox:
         vms=_vms(facts, node),
         cluster_nodes=_cluster_nodes(facts),
         ha_vms=_ha_vms(facts),
+        qemu=_qemu(facts),
     )
 
 
@@ -42,6 +44,14 @@ def _version(facts: Facts) -> Maybe[str | None]:
         return text
     match = _VERSION.search(text)
     return match[1] if match else Unknown(unknown=f"pveversion printed {text.strip()!r}")
+
+
+def _qemu(facts: Facts) -> Maybe[str]:
+    text = facts.command("kvm --version")
+    if not isinstance(text, str):
+        return text if isinstance(text, Unknown) else Unknown(unknown="there is no kvm on this host")
+    match = _QEMU.search(text)
+    return match[1].strip() if match else Unknown(unknown=f"kvm --version printed {text.strip()[:80]!r}")
 
 
 def _members(facts: Facts) -> Maybe[dict[str, Any] | None]:

@@ -61,6 +61,16 @@ def ignored(root: Path) -> frozenset[str]:
     return frozenset(_read(root).get("ignored", []))
 
 
+def break_guest(root: Path, name: str) -> None:
+    """From the next start of a VM on its guest has this fault (:mod:`provision.lab.guest_faults`)."""
+    _write(root, {**_read(root), "guest": list(dict.fromkeys([*guest_faults(root), name]))})
+
+
+def guest_faults(root: Path) -> tuple[str, ...]:
+    """Return the names of the guests' faults, in the order in which they came."""
+    return tuple(_read(root).get("guest", []))
+
+
 def keep_cmdline(root: Path, cmdline: str) -> None:
     """From now on every boot gets this command line, whatever stands in the boot loader's files."""
     _write(root, {**_read(root), "cmdline": cmdline})

@@ -13,6 +13,7 @@ from provision.errors import UsageError
 from provision.lab import breakage
 from provision.lab.boot import boot
 from provision.lab.commands.pct import STATE
+from provision.lab.guest_faults import GUEST_FAULTS
 from provision.lab.ha import RESOURCES
 from provision.lab.machine import Machine
 
@@ -48,6 +49,14 @@ def _has_gpu(machine: Machine) -> bool:
 
 def _has_serial_pair(machine: Machine) -> bool:
     return len(machine.gpus) > 1 and all(gpu.dsn and gpu.id for gpu in machine.gpus[:2])
+
+
+def _has_guest(machine: Machine) -> bool:
+    return bool(machine.guests) and _has_gpu(machine)
+
+
+def _in_guest(name: str) -> Callable[[Machine, Path], None]:
+    return lambda _machine, root: breakage.break_guest(root, name)
 
 
 def _uses_grub(machine: Machine) -> bool:
@@ -146,6 +155,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault("gpu-swapped", "the first two GPUs have changed places", _has_serial_pair),
     Fault(
         "grub-broken", "a file in /etc/default/grub.d has an open quote: update-grub fails", _uses_grub, _grub_broken
+    ),
+    *(
+        Fault(name, f"from the next start of a VM on {what}", _has_guest, _in_guest(name))
+        for name, (what, _act) in GUEST_FAULTS.items()
     ),
     Fault("ha-managed", "the first VM is under high availability", _has_vm, _ha_managed),
     Fault(

@@ -16,6 +16,8 @@ from provision.lab.gpu_simulator import Crash, Hang, PairFault, Setup, Simulated
 from provision.lab.nccl_simulator import SimulatedNccl
 
 GPU_IS_LOST = 15
+EXCHANGED = 4096
+"""Bytes that a simulated collective really exchanges at most."""
 NOT_SUPPORTED = 5
 """nvmlGpuP2PStatus_t."""
 PAIR_FAULTS: tuple[PairFault, ...] = ("refused", "mirror", "wrong-data", "hang", "crash", "range")
@@ -98,9 +100,20 @@ class RecordedLibraries:
         return str(self.answers["cpuid"])
 
     def nccl_machine(self) -> SimulatedNccl:
-        granted = bool(self.answers["gpus"]) and any(0 in row for row in _off_diagonal(self.answers["p2p"]))
-        installed = self.answers["driver"] is not None
-        return SimulatedNccl(len(self.answers["gpus"]), granted=granted, installed=installed)
+        """Times are those of the sizes asked for, values are exchanged in small ones: ranks here are threads."""
+        setup: Mapping[str, Any] = self.answers.get("nccl", {})
+        rows = self.answers["p2p"]
+        granted = frozenset((a, b) for a, row in enumerate(rows) for b, cell in enumerate(row) if a != b and cell == 0)
+        return SimulatedNccl(
+            len(self.answers["gpus"]),
+            granted=bool(granted),
+            pairs=granted,
+            far=self.answers.get("route") != "nvlink",
+            version=self.answers.get("nccl_version", "2.28.9"),
+            faults=tuple(setup.get("faults", ())),
+            installed=self.answers["driver"] is not None and setup.get("installed", True),
+            largest=EXCHANGED,
+        )
 
     def start(self, work: Callable[[Callable[[Any], None]], None]) -> Inline:
         return Inline(work)
@@ -124,7 +137,3 @@ def setup_of(answers: Mapping[str, Any]) -> Setup:
         driver=answers["driver"],
         cuda_error=answers.get("cuda_error", 0),
     )
-
-
-def _off_diagonal(rows: list[list[int]]) -> list[list[int]]:
-    return [[cell for column, cell in enumerate(row) if column != number] for number, row in enumerate(rows)]

@@ -266,6 +266,7 @@ def libraries(cards: Cards, guest: Guest, config: dict[str, str], working: list[
         "cuda_version": guest.driver.cuda,
         "gpus": gpus,
         "p2p": [[P2P_STATUS.get(behavior, 0) for behavior in row] for row in behaviors],
+        "nccl_version": guest.nccl,
         "pairs": {f"{a}-{b}": behavior for a, row in enumerate(behaviors) for b, behavior in enumerate(row) if a != b},
     }
 

@@ -7,7 +7,7 @@ import shutil
 import socket
 from dataclasses import dataclass
 
-from provision.lab import guest_commands
+from provision.lab import breakage, guest_commands, guest_faults
 from provision.lab.children import Children
 from provision.lab.commands.answer import Answer
 from provision.lab.guest_tree import Cards, passed, write
@@ -95,6 +95,7 @@ class Guests:
             shutil.rmtree(root)
         root.mkdir(parents=True)
         write(Cards(self.machine, node.root), guest, config, devices, root)
+        guest_faults.spoil(root, breakage.guest_faults(node.root.root))
         self.host.resets.spoil(root, {device.host: device.guest for device in devices})
 
     async def _stop(self, vmid: int, before: asyncio.Task[None] | None) -> None:

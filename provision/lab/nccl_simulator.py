@@ -6,7 +6,7 @@ probe's own process group and watchdog run them.
 
 A fault is ``{"kind", "rank", "count"}``; ``count`` (the number of GPUs at which it shows) may be left out:
 ``hang`` and ``crash`` at the first collective, ``refused`` at joining, ``wrong`` a value that is not the
-sum, ``mirror`` nothing arrives by P2P although it is granted.
+sum, ``mirror`` nothing arrives by P2P although it is granted.  With ``p2p`` it shows only where the rank sends by P2P.
 """
 
 from __future__ import annotations
@@ -28,12 +28,17 @@ from provision.guest.onboard.nccl_rank import play
 
 BUFFER = 1 << 20
 """Bytes of a rank's buffer: a plan for the simulator has no larger size."""
-SMALL_SIZES = (4096, 65536, 1 << 20)
 CHANNELS = 2
 UNHANDLED = 1
 HOP_US = {"P2P": 1.5, "SHM": 3.0}
 BUS_GBS = {"P2P": 45.0, "SHM": 11.0}
 BASE_US = 8.0
+
+
+def model_us(name: str, count: int, size: int, kind: str) -> float:
+    """Return the microseconds of one collective; ``kind`` is ``P2P`` or ``SHM``."""
+    hops = {"all_reduce": 2, "all_gather": 1}.get(name, 0) * (count - 1) or 1
+    return BASE_US + HOP_US[kind] * hops + size / BUS_GBS[kind] / 1e3
 
 
 class Stopped(Exception):
@@ -114,8 +119,7 @@ class SimulatedCalls:
         del call, repeats
         name, size = self._last
         kind = self._via(self._rank, (self._rank + 1) % self._exchange.count)[:3]
-        hops = {"all_reduce": 2, "all_gather": 1}.get(name, 0) * (self._exchange.count - 1) or 1
-        return BASE_US + HOP_US[kind] * hops + size / BUS_GBS[kind] / 1e3
+        return model_us(name, self._exchange.count, size, kind)
 
     def all_reduce(self, elements: int, kind: str) -> None:
         parts = [array.array("f" if kind == "float32" else "i", part) for part in self._swap("all_reduce", elements)]
@@ -155,7 +159,10 @@ class SimulatedCalls:
 
     def _fault(self, kind: str, count: int) -> bool:
         return any(
-            fault["kind"] == kind and fault.get("rank", 0) == self._rank and fault.get("count", count) == count
+            fault["kind"] == kind
+            and fault.get("rank", 0) == self._rank
+            and fault.get("count", count) == count
+            and (not fault.get("p2p") or self._via(self._rank, (self._rank + 1) % count).startswith("P2P"))
             for fault in self._machine.faults
         )
 
@@ -184,8 +191,9 @@ class SimulatedCalls:
 class SimulatedNccl:
     """A guest's GPUs and its NCCL.
 
-    ``granted``: the driver answers OK for P2P.  ``far``: the pairs are further apart than NCCL's own limit, as in
-    a guest with a root port for each GPU.
+    ``granted``: the driver answers OK for P2P, for all pairs or for those of ``pairs``.  ``far``: the pairs are further
+    apart than NCCL's own limit, as in a guest with a root port for each GPU.  ``largest``: bytes that a collective
+    exchanges at most; a larger one takes the time of its own size.
     """
 
     def __init__(
@@ -198,6 +206,8 @@ class SimulatedNccl:
         faults: tuple[Mapping[str, Any], ...] = (),
         installed: bool = True,
         forks: bool = False,
+        pairs: frozenset[tuple[int, int]] | None = None,
+        largest: int = BUFFER,
     ) -> None:
         self.gpus = gpus
         self.granted = granted
@@ -206,6 +216,8 @@ class SimulatedNccl:
         self.faults = faults
         self.installed = installed
         self.forks = forks
+        self.pairs = pairs
+        self.largest = largest
         self._exchange = Exchange(max(gpus, 1))
 
     def find(self) -> list[dict[str, Any]]:
@@ -224,10 +236,10 @@ class SimulatedNccl:
 
     def via(self, environment: Mapping[str, str], count: int, source: int, target: int) -> str:
         """Return the transport that NCCL 2.28 would take between two ranks."""
-        del source, target
         off = environment.get("NCCL_P2P_DISABLE") == "1"
         near = not self.far or environment.get("NCCL_P2P_LEVEL") in ("PHB", "SYS") or count <= 2
-        if self.granted and near and not off:
+        allowed = self.granted if self.pairs is None else (source, target) in self.pairs
+        if allowed and near and not off:
             return "P2P/CUMEM"
         return "SHM/CE/direct" if environment.get("NCCL_SHM_USE_CUDA_MEMCPY") == "1" else "SHM/direct/direct"
 
@@ -257,7 +269,8 @@ class ThreadGroup:
         self, machine: SimulatedNccl, count: int, plan: list[dict[str, Any]], options: Mapping[str, Any]
     ) -> None:
         self._machine = machine
-        self._plan = plan
+        self._plan = [{**step, "bytes": min(step["bytes"], machine.largest)} for step in plan]
+        self._sizes = {step["name"]: step["bytes"] for step in plan}
         self._environment = {"NCCL_DEBUG_SUBSYS": options.get("subsystems", "INIT"), **options["env"]}
         self._exchange = Exchange(count)
         self._digest = LogDigest()
@@ -285,12 +298,19 @@ class ThreadGroup:
         if "at" in value:
             rank["at"] = value["at"]
         elif "done" in value:
-            rank["steps"].append(value["done"])
+            rank["steps"].append(self._at_full_size(value["done"], rank["rank"]))
         elif "error" in value:
             rank["error"] = value["error"]
             self._exchange.stopped.set()
         else:
             rank["at"] = "end"
+
+    def _at_full_size(self, done: dict[str, Any], rank: int) -> dict[str, Any]:
+        if done["us"] is None:
+            return done
+        name = done["name"].split("/")[0]
+        kind = self._machine.via(self._environment, len(self._ranks), rank, (rank + 1) % len(self._ranks))[:3]
+        return {**done, "us": model_us(name, len(self._ranks), self._sizes[done["name"]], kind)}
 
     def _judge(self) -> tuple[str, str]:
         for rank in self._ranks:

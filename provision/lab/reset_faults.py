@@ -95,20 +95,20 @@ class Resets:
         self.silent.clear()
 
 
-def _locked(root: Path, bdf: str) -> None:
+def locked(root: Path, bdf: str) -> None:
     """The driver finds the card and cannot start it."""
-    _drop(root, bdf)
+    drop(root, bdf)
     log = root / "dev/kmsg"
     lines = "".join(f"3,{90 + n},{9_000_000 + n},-;{line.format(bdf=bdf)}\n" for n, line in enumerate(WPR2_LINES))
     log.write_text(log.read_text("utf-8") + lines, "utf-8")
 
 
 def _gone(root: Path, bdf: str) -> None:
-    _drop(root, bdf)
+    drop(root, bdf)
     (root / f"sys/bus/pci/devices/{bdf}").unlink()
 
 
-def _drop(root: Path, bdf: str) -> None:
+def drop(root: Path, bdf: str) -> None:
     """Take one GPU from what the driver and its libraries show."""
     folder = root / f"proc/driver/nvidia/gpus/{bdf}"
     if folder.is_dir():
@@ -129,4 +129,4 @@ def _drop(root: Path, bdf: str) -> None:
     path.write_text(json.dumps(answers, indent=1) + "\n", "utf-8")
 
 
-_IN_GUEST: dict[str, Callable[[Path, str], None]] = {"wpr2": _locked, "gpu-gone": _gone}
+_IN_GUEST: dict[str, Callable[[Path, str], None]] = {"wpr2": locked, "gpu-gone": _gone}

@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    ours = [item for item in items if item.path.is_relative_to(HERE) and item.get_closest_marker("realkernel")]
     reason = _missing() if ours else ""
     for item in ours if reason else ():
         item.add_marker(pytest.mark.skip(reason=reason))
@@ -75,6 +75,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("wall times on the real kernel")
         for what, seconds in rows:
             terminalreporter.write_line(f"{seconds:7.1f} s  {what}")
+        from rk_vm import Vm
+
+        again = Vm.all_failures
+        names = f" ({', '.join(sorted(set(again)))})" if again else ""
+        terminalreporter.write_line(f"boots begun again after a failure of the emulator: {len(again)}{names}")
 
 
 @pytest.fixture(scope="session")

@@ -228,3 +228,7 @@ def _disk(work: Path, root: Path, target: Path) -> None:
     options = ("-q", "-t", "ext4", "-b", "4096", "-m", "0", "-O", "^has_journal", "-E", f"offset={offset}")
     _run("mke2fs", *options, "-d", root, raw, str(blocks))
     _run("qemu-img", "convert", "-O", "qcow2", raw, target)
+
+
+if __name__ == "__main__":
+    print(image().folder)

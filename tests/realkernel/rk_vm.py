@@ -6,11 +6,14 @@ import contextlib
 import os
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
+from rk_failures import failure_in
 from rk_image import HERE, Image
 
 from provision.errors import RemoteError
@@ -18,10 +21,14 @@ from provision.remote.connect import connect
 from provision.remote.session import Session, Target
 
 MAC = "52:54:00:00:00:1c"
-READY_LIMIT_S = 180.0
+READY_LIMIT_S = 600.0
 PROBE_LIMIT_S = 10.0
 ALWAYS = "console=ttyS0,115200 quiet mitigations=off panic=-1 no_timer_check"
 """``no_timer_check``: under interrupt remapping the kernel panics where an emulator is late with the first ticks."""
+
+BOOTS_AGAIN = 2
+"""How often one host is booted again after a failure of the emulator; a later one is the test's failure."""
+WATCH_EVERY_S = 1.0
 
 INTEL_IOMMU = "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
 AMD_IOMMU = "amd-iommu,intremap=off"
@@ -59,21 +66,67 @@ class Vm:
     stand_in: Path | None = None
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    failures: list[str] = field(default_factory=list)
+    """Failures of the emulator after which this host was booted again."""
+
+    all_failures: ClassVar[list[str]] = []
+    """Those of every host of this process, for the report at the end."""
+
+    def __post_init__(self) -> None:
+        self._power = threading.RLock()
+        self._ended = threading.Event()
+        self._watch: threading.Thread | None = None
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._know_host()
+        self._power_on()
+        self._ended.clear()
+        self._watch = threading.Thread(target=self._watch_console, name="console", daemon=True)
+        self._watch.start()
+
+    def _power_on(self) -> None:
         words = ["nice", "-n", "5", "env"]
         if self.hardware.needs_stand_in:
             words.append(f"LD_PRELOAD={self.stand_in}")
         with (self.folder / "qemu.log").open("ab") as log:
             self.process = subprocess.Popen([*words, *self._argv()], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
+    def _watch_console(self) -> None:
+        """The host also reboots while a test waits for something else: nobody but this thread looks then."""
+        while not self._ended.wait(WATCH_EVERY_S):
+            self.boot_again()
+
+    def boot_again(self) -> bool:
+        """Boot anew where the console ends with a failure of the emulator, a few times.  Returns whether it did.
+
+        Such a failure comes before the kernel has touched a disk, so that the disk is as the last boot left it.
+        """
+        with self._power:
+            failure = failure_in(self.console())
+            if failure is None or self._ended.is_set() or len(self.failures) == BOOTS_AGAIN:
+                return False
+            self.failures.append(failure.name)
+            self.all_failures.append(failure.name)
+            self._power_off()
+            self._console_file.rename(self.folder / f"console-{len(self.failures)}.log")
+            self._power_on()
+            return True
+
+    def is_alive(self) -> bool:
+        """Whether it runs, or was booted again just now."""
+        with self._power:
+            return (self.process is not None and self.process.poll() is None) or self.boot_again()
+
+    @property
+    def _console_file(self) -> Path:
+        return self.folder / "console.log"
+
     def wait_ready(self, limit: float = READY_LIMIT_S) -> float:
         """Wait until SSH greets.  Returns the seconds; raises RuntimeError where QEMU ends or time is up."""
         began = time.monotonic()
         while time.monotonic() - began < limit:
-            if self.process is None or self.process.poll() is not None:
+            if not self.is_alive():
                 said = (self.folder / "qemu.log").read_text("utf-8", "replace") + self.console()
                 raise RuntimeError(f"QEMU ended: {said[-2500:]}")
             if self._greets():
@@ -90,10 +143,17 @@ class Vm:
             return False
 
     def console(self) -> str:
-        path = self.folder / "console.log"
+        path = self._console_file
         return path.read_text("utf-8", "replace") if path.exists() else ""
 
     def stop(self) -> None:
+        with self._power:
+            self._ended.set()
+            self._power_off()
+        if self._watch is not None:
+            self._watch.join()
+
+    def _power_off(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
@@ -136,7 +196,7 @@ class Vm:
             *("-machine", "q35", "-accel", self.accel, "-cpu", "max", "-smp", "2,sockets=2", "-m", "1024"),
             *("-object", "memory-backend-ram,id=m0,size=512M", "-object", "memory-backend-ram,id=m1,size=512M"),
             *("-numa", "node,nodeid=0,memdev=m0,cpus=0", "-numa", "node,nodeid=1,memdev=m1,cpus=1"),
-            *("-serial", f"file:{self.folder / 'console.log'}", "-pidfile", str(self.folder / "pid")),
+            *("-serial", f"file:{self._console_file}", "-pidfile", str(self.folder / "pid")),
         ]
         if self.hardware.iommu:
             words += ["-device", self.hardware.iommu]

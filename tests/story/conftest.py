@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-REMADE = ("/boot/grub/grub.cfg", "/boot/initrd.img-", "/etc/pve/")
+REMADE = ("/boot/grub/grub.cfg", "/boot/grub/grubenv", "/boot/initrd.img-", "/etc/pve/")
 """Made anew by the host's own programs, and Proxmox's own files: equal in all but time."""
 
 
