@@ -104,7 +104,9 @@ def _wrapped(mark: str, text: str) -> list[str]:
 
 
 def _tags(change: Change) -> Iterator[str]:
-    yield {"root-shell": "root shell", "token": "API token", "ticket": "root@pam (ticket or root shell)"}[change.privilege]
+    yield {"root-shell": "root shell", "token": "API token", "ticket": "root@pam (ticket or root shell)"}[
+        change.privilege
+    ]
     if change.needs_reboot:
         yield "reboot"
     if change.phase == "at-confirm":

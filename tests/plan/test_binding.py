@@ -75,7 +75,27 @@ def test_companions_go_along_or_stay(lab: Callable[..., Any], plan_for: PlanFor)
 def test_only_a_device_that_a_host_driver_holds_needs_a_reboot(
     epyc: HostModel, plan_for: PlanFor, driver: Any, reboot: bool
 ) -> None:
-    assert plan_for(driven_by(epyc, driver)).needs_reboot is reboot
+    assert plan_for(driven_by(awake(epyc), driver)).needs_reboot is reboot
+
+
+def awake(model: HostModel) -> HostModel:
+    """A host on which no device may lose its power."""
+    pci = tuple(f.model_copy(update={"d3cold_allowed": False}) for f in model.pci)
+    kernel = model.kernel.model_copy(update={"vfio_stays_awake": True})
+    return model.model_copy(update={"pci": pci, "kernel": kernel})
+
+
+@pytest.mark.parametrize("what", ["rule", "option"])
+def test_a_device_that_may_lose_its_power_needs_a_reboot(epyc: HostModel, plan_for: PlanFor, what: str) -> None:
+    model = driven_by(awake(epyc), None)
+    if what == "rule":
+        pci = tuple(f.model_copy(update={"d3cold_allowed": True}) for f in model.pci)
+        model = model.model_copy(update={"pci": pci})
+    else:
+        model = model.model_copy(update={"kernel": model.kernel.model_copy(update={"vfio_stays_awake": False})})
+    plan = plan_for(model)
+    assert plan.needs_reboot
+    assert any("May lose their power" in warning for warning in plan.warnings)
 
 
 def test_rules_that_did_not_take_are_a_warning_and_no_endless_reboot(

@@ -237,7 +237,8 @@ def test_running_guests_go_down_and_come_back(
 def test_without_a_reboot_only_the_changed_guest_goes_down(
     epyc: HostModel, plan_for: PlanFor, with_vm: Callable[..., HostModel]
 ) -> None:
-    free = epyc.model_copy(update={"pci": tuple(f.model_copy(update={"driver": None}) for f in epyc.pci)})
+    update = {"driver": None, "d3cold_allowed": False}
+    free = epyc.model_copy(update={"pci": tuple(f.model_copy(update=update) for f in epyc.pci)})
     plan = plan_for(with_vm(free, status="running"))
     assert not plan.needs_reboot
     assert plan.stops_guests == (100,)

@@ -41,11 +41,12 @@ def plan_binding(context: Context) -> Outcome:
     at_boot = context.policies.binding != "none" and bool(context.bound)
     wanted = _contents(context) if at_boot else dict.fromkeys(FILES)
     reboot = _needs_reboot(context) if at_boot else ()
+    sleepers = _sleepers(context, wanted)
     for path, content in wanted.items():
         if present_text(context, path) != content:
-            notes.changes.append(_file(context, path, content, needs_reboot=bool(reboot)))
+            notes.changes.append(_file(context, path, content, needs_reboot=bool(reboot or sleepers)))
     notes.changes += _actions(tuple(change.id for change in notes.changes))
-    _explain(context, notes, reboot, at_boot=at_boot)
+    _explain(context, notes, reboot, sleepers, at_boot=at_boot)
     _expect_power(context, notes, wanted)
     return notes.outcome()
 
@@ -101,6 +102,14 @@ def _needs_reboot(context: Context) -> tuple[str, ...]:
         elif driver not in (None, "vfio-pci"):
             held.append(f"{function.bdf} ({driver})")
     return tuple(held)
+
+
+def _sleepers(context: Context, wanted: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Devices that may lose their power now and are not to: rule and option take effect at a boot."""
+    kept = [function for function in context.bound if must_stay_powered(function)]
+    by_rule = [f.bdf for f in kept if f.d3cold_allowed is True] if wanted[UDEV_FILE] is not None else []
+    by_option = wanted[MODPROBE_FILE] is not None and context.model.kernel.vfio_stays_awake is False
+    return tuple(f.bdf for f in kept) if by_option else tuple(by_rule)
 
 
 def _file(context: Context, path: str, content: str | None, *, needs_reboot: bool) -> Change:
@@ -171,7 +180,9 @@ def _action(
     )
 
 
-def _explain(context: Context, notes: Notes, reboot: tuple[str, ...], *, at_boot: bool) -> None:
+def _explain(
+    context: Context, notes: Notes, reboot: tuple[str, ...], sleepers: tuple[str, ...], *, at_boot: bool
+) -> None:
     _warn_of_display(context, notes)
     notes.warnings += rival_claims(context.model, context.bound) if context.bound else ()
     if not at_boot:
@@ -184,6 +195,11 @@ def _explain(context: Context, notes: Notes, reboot: tuple[str, ...], *, at_boot
         notes.warnings.append(
             f"Held by a host driver now, free after the reboot: {', '.join(reboot)}; "
             "taking a device from a running driver can hang"
+        )
+    elif notes.changes and sleepers:
+        notes.warnings.append(
+            f"May lose their power while no guest has them, until the reboot: {', '.join(sleepers)}; "
+            "the settings that keep them on take effect at a boot"
         )
     elif notes.changes:
         notes.keep(
