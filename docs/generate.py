@@ -1,7 +1,7 @@
 """Write the reference pages from the code, or check that they are up to date (--check).
 
-Generated: reference/cli.md, reference/exit-codes.md, reference/rules.md, reference/checks.md,
-reference/inventory.schema.json.
+Generated: reference/cli.md, reference/exit-codes.md, reference/rules.md, reference/symptoms.md, reference/pasted.md,
+reference/checks.md, reference/inventory.schema.json.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS.parent))
+sys.path[:0] = [str(DOCS.parent), str(DOCS)]
 os.environ.update(COLUMNS="100", NO_COLOR="1", TERM="dumb", LC_ALL="C.UTF-8")
 NOTE = "<!-- Written by docs/generate.py; edit the code, then run make docs. -->\n\n"
 
@@ -56,13 +56,25 @@ def exit_codes() -> str:
 
 
 def rules() -> str:
+    from provision.doctor.document_rules import BUNDLE_RULES, DOCUMENT_RULES
+    from provision.doctor.explain import page
     from provision.doctor.rules import RULES
 
-    parts = [NOTE, "# Rules of the doctor\n"]
-    for rule in RULES:
-        page = (DOCS.parent / "provision" / "doctor" / "rules" / f"{rule.id}.md").read_text("utf-8")
-        parts.append("\n" + _demote(page.strip()) + "\n")
-    return "".join(parts)
+    head = f"{NOTE}# Rules of the doctor\n\nBy symptom: [](symptoms.md).\n"
+    names = [rule.id for rule in (*RULES, *DOCUMENT_RULES, *BUNDLE_RULES)]
+    return head + "".join(f"\n(rule-{name})=\n{_demote(page(name).strip())}\n" for name in names)
+
+
+def index_by_symptom() -> str:
+    from symptoms import symptoms
+
+    return NOTE + symptoms()
+
+
+def what_can_be_pasted() -> str:
+    from symptoms import pasted
+
+    return NOTE + pasted()
 
 
 def _demote(page: str) -> str:
@@ -91,6 +103,8 @@ PAGES = {
     "reference/cli.md": cli,
     "reference/exit-codes.md": exit_codes,
     "reference/rules.md": rules,
+    "reference/symptoms.md": index_by_symptom,
+    "reference/pasted.md": what_can_be_pasted,
     "reference/checks.md": checks,
     "reference/inventory.schema.json": schema,
 }

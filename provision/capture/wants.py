@@ -102,13 +102,13 @@ PROXMOX_WANTS: tuple[Want, ...] = (
         "/etc/pve/ha/resources.cfg",
         "/etc/pve/.members",
         "/run/qemu-server/*.pid",
-        "/var/lib/pvectl/{identity.json,lock,mapping_unit.py}",
+        "/var/lib/pvectl/{identity.json,lock,mapping_unit.py,p2p.json,quarantine.json}",
         "/var/lib/pvectl/runs/*/deadman.decided",
         "/etc/systemd/system/pvectl-mapping.service",
         "/etc/systemd/system/pve-{guests,ha-lrm}.service.d/pvectl-mapping.conf",
     ),
     *_folders("/etc/pve/nodes", "/var/lib/pvectl/runs", "/sys/fs/cgroup/system.slice"),
-    *_commands("pveversion"),
+    *_commands("pveversion", "kvm --version"),
 )
 
 HOST_WANTS: tuple[Want, ...] = (

@@ -79,7 +79,7 @@ class Standing:
 
         has_shell = self.euid == 0
         lacking = missing(self.needs, self.held, self.who)
-        return tuple(need for need in lacking if not (need.who == "root-shell" and has_shell))
+        return tuple(need for need in lacking if need.who == "token" or not has_shell)
 
     @property
     def grants(self) -> tuple[Grant, ...]:
@@ -117,7 +117,8 @@ class Standing:
         lines += [f"  {line}" for line in made]
         only_root = sorted({need.operation for need in self.needs if need.who != "token"})
         if only_root:
-            lines += ["", f"No token can do these, whatever its privileges: {', '.join(only_root)}"]
+            by = "; the root shell beside it does" if self.euid == 0 and self.who == "token" else ""
+            lines += ["", f"No token can do these, whatever its privileges{by}: {', '.join(only_root)}"]
         return "\n".join(lines)
 
     def _needed(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from provision.cli import sharing
 from provision.cli.output import OutputFormat, answer, emit_json, progress
 
 if TYPE_CHECKING:
@@ -24,12 +25,27 @@ def command(
         str | None,
         typer.Argument(help="Inventory name, [user@]host[:port] or local; none: the inventory's only host."),
     ] = None,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="PATH", help="With --share: the bundle to write, FILE.tar.gz or a new folder."),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option("-o", "--file", help="Where to write: FILE.tar.gz or a new folder; none: named by host and time."),
     ] = None,
     inventory: Annotated[Path | None, typer.Option("-i", "--inventory", help="Inventory file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an archive that exists.")] = False,
+    share: Annotated[
+        bool,
+        typer.Option("--share", help="Write a small bundle with pseudonyms instead, fit for an issue tracker."),
+    ] = False,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="CAPTURE", help="With --share: share this capture; asks no host.")
+    ] = None,
+    keep_table: Annotated[
+        Path | None,
+        typer.Option("--keep-table", metavar="FILE", help="With --share: write which pseudonym stands for what."),
+    ] = None,
     output: Annotated[OutputFormat, typer.Option("--output", help="Form of the answer.")] = OutputFormat.text,
 ) -> int:
     """Save everything that can be read of a host in one file.
@@ -40,19 +56,32 @@ def command(
     Examples:
       pvectl capture root@pve1 -o pve1.tar.gz
       pvectl capture local -o here.tar.gz --force
+      pvectl capture root@pve1 --share bundle.tar.gz
+      pvectl capture --share --from pve1.tar.gz bundle.tar.gz
 
     Exit codes: 0 saved, 1 the host could not be reached or the file not written, 64 wrong usage.
     """
+    if share:
+        target, bundle = _places(target, path or file, from_)
+        return _share(target, bundle, inventory, from_, keep_table, force=force, output=output)
+    _refuse_share_options(path, from_, keep_table)
+    _refuse_existing(file, force=force)
+    capture = _read(target, inventory)
+    return _keep(capture, file or _default_path(capture), force=force, output=output)
+
+
+def _read(target: str | None, inventory: Path | None) -> Capture:
     from provision.capture.collect import collect_host
-    from provision.capture.store import save
     from provision.cli.context import open_session, resolve
 
-    site = resolve(target, inventory)
-    _refuse_existing(file, force=force)
-    with open_session(site) as session:
+    with open_session(resolve(target, inventory)) as session:
         progress(f"reading {session.target} ...")
-        capture = collect_host(session)
-    path = file or _default_path(capture)
+        return collect_host(session)
+
+
+def _keep(capture: Capture, path: Path, *, force: bool, output: OutputFormat) -> int:
+    from provision.capture.store import save
+
     _refuse_existing(path, force=force)
     save(capture, path)
     if output is OutputFormat.json:
@@ -60,6 +89,54 @@ def command(
     else:
         answer(summary_text(capture, path))
     return 0
+
+
+def _places(target: str | None, path: Path | None, from_: Path | None) -> tuple[str | None, Path | None]:
+    """A single word is the bundle where a capture is shared, or where it is named as one."""
+    if path is None and target is not None and (from_ is not None or target.endswith(sharing.ARCHIVES)):
+        return None, Path(target)
+    return target, path
+
+
+def _share(
+    target: str | None,
+    path: Path | None,
+    inventory: Path | None,
+    from_: Path | None,
+    table: Path | None,
+    *,
+    force: bool,
+    output: OutputFormat,
+) -> int:
+    from provision.capture.share import share as make_bundle
+    from provision.capture.store import load, save
+    from provision.errors import UsageError
+
+    if from_ is not None and target is not None:
+        raise UsageError(f"Unable to share both {target} and {from_}", "name a host, or a capture with --from")
+    path = path or sharing.default_path()
+    _refuse_existing(path, force=force)
+    _refuse_existing(table, force=False)
+    capture = load(from_) if from_ is not None else _read(target, inventory)
+    bundle = make_bundle(capture)
+    differ = sharing.differences(capture, bundle.capture)
+    save(bundle.capture, path)
+    if table is not None:
+        sharing.keep_table(bundle, table)
+    if output is OutputFormat.json:
+        emit_json("summary", sharing.summary(bundle, path, differ, table))
+    else:
+        answer(sharing.summary_text(bundle, path, differ, table))
+    return 0
+
+
+def _refuse_share_options(path: Path | None, from_: Path | None, table: Path | None) -> None:
+    from provision.errors import UsageError
+
+    named = {"PATH": path, "--from": from_, "--keep-table": table}
+    given = [name for name, value in named.items() if value is not None]
+    if given:
+        raise UsageError(f"Unable to use {', '.join(given)} without --share", "add --share, or name the file with -o")
 
 
 def summary(capture: Capture, path: Path) -> dict[str, object]:

@@ -105,10 +105,11 @@ def open_session(site: Site) -> Iterator[Session]:
 
 def open_pve(site: Site, session: Session | None) -> PveSession:
     """Open Proxmox' objects by what the inventory gives: token, ticket or the host's own pvesh."""
+    from provision.cli.output import progress
     from provision.inventory.secrets import read_secret
     from provision.pve.open import open_pve as connect_pve
 
-    return connect_pve(site.host, session, read_secret, name=site.name)
+    return connect_pve(site.host, session, read_secret, name=site.name, tell=progress)
 
 
 def load_or_read(site: Site | None, from_: Path | None) -> Capture:

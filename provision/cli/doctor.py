@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from provision.cli.context import load_or_read, resolve
-from provision.cli.output import OutputFormat, answer, emit_json, progress, style
+from provision.cli.output import answer, emit_json, progress, style
 
 if TYPE_CHECKING:
     from provision.doctor.finding import Report
+
+
+class DoctorOutputFormat(StrEnum):
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+    sarif = "sarif"
 
 
 class FailOn(StrEnum):
@@ -46,7 +53,10 @@ def command(
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", help="The least severity that makes the exit code 3.")
     ] = FailOn.error,
-    output: Annotated[OutputFormat, typer.Option("--output", help="Form of the answer.")] = OutputFormat.text,
+    output: Annotated[
+        DoctorOutputFormat,
+        typer.Option("--output", help="Form of the answer: markdown for a forum, sarif for code scanning."),
+    ] = DoctorOutputFormat.text,
 ) -> int:
     """Say what is wrong with a host, how we know, what follows and what to do.
 
@@ -56,18 +66,14 @@ def command(
       pvectl doctor root@pve1
       pvectl doctor --from dmesg.txt lspci.txt /etc/default/grub
       nvidia-smi -q | pvectl doctor -
+      pvectl doctor --from bundle.tar.gz --output markdown
 
     Exit codes: 0 no finding at or above --fail-on, 3 there are findings, 8 the texts hold nothing that is known,
     1 error, 64 wrong usage.
     """
-    from provision.doctor.text import report_text
-
     paths = _paths(from_, targets or [])
     seen = _of_texts(paths) if paths else _of_host(targets or [], inventory)
-    if output is OutputFormat.json:
-        emit_json("finding", seen.report)
-    else:
-        answer(report_text(seen.report, seen.name, style=style, next_command=_next(seen.report, seen.plan_words)))
+    _write(seen, output)
     return exit_code(seen.report, fail_on)
 
 
@@ -77,6 +83,23 @@ class _Seen(NamedTuple):
     """Of the host or of the texts."""
     plan_words: str
     """What ``pvectl plan`` must be given for the same host."""
+
+
+def _write(seen: _Seen, output: DoctorOutputFormat) -> None:
+    from provision.doctor.markdown import report_markdown
+    from provision.doctor.sarif import report_sarif
+    from provision.doctor.text import report_text
+    from provision.envelope import dumps
+
+    after = _next(seen.report, seen.plan_words)
+    if output is DoctorOutputFormat.json:
+        emit_json("finding", seen.report)
+    elif output is DoctorOutputFormat.sarif:
+        answer(dumps(report_sarif(seen.report, seen.name)))
+    elif output is DoctorOutputFormat.markdown:
+        answer(report_markdown(seen.report, seen.name, next_command=after))
+    else:
+        answer(report_text(seen.report, seen.name, style=style, next_command=after))
 
 
 def _paths(from_: list[Path] | None, targets: list[str]) -> list[Path]:

@@ -10,8 +10,9 @@ from provision.cli.output import answer
 from provision.envelope import KINDS, dumps
 from provision.errors import UsageError
 
-SHOWN = ("inventory", "capture", "model", "finding", "plan", "receipt", "report", "identity")
-"""Kinds in the order of the work: ``finding`` is what the doctor says, ``report`` what verify says."""
+SHOWN = ("inventory", "capture", "model", "finding", "plan", "receipt", "report", "identity", "p2p")
+"""Kinds in the order of the work: ``finding`` is what the doctor says, ``report`` what verify says, ``p2p`` what
+p2p says."""
 
 
 def command(
@@ -68,6 +69,7 @@ def _type_of(kind: str) -> Any:
     from provision.apply.records import Event
     from provision.capture.model import Manifest
     from provision.doctor.finding import Report
+    from provision.guest.verdict_model import P2pReport
     from provision.host.model import HostModel
     from provision.inventory.models import Inventory
     from provision.pci.model import Identity
@@ -83,5 +85,6 @@ def _type_of(kind: str) -> Any:
         "receipt": Event,
         "report": VerifyReport,
         "identity": create_model("Identities", devices=(dict[str, Identity], ...)),
+        "p2p": P2pReport,
     }
     return types[kind]

@@ -25,6 +25,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("Look things up", "topo", "Print the PCI tree with groups, ACS, NUMA and owners", "provision.cli.topo"),
     Verb("Look things up", "mapping", "List, check and repair PCI resource mappings", "provision.cli.mapping"),
     Verb("Look things up", "paths", "Say how GPUs are joined and what P2P to expect", "provision.cli.paths"),
+    Verb("Look things up", "p2p", "Prove that a guest's GPUs reach each other", "provision.cli.p2p"),
     Verb("Look things up", "compare", "Print which devices moved between two reads", "provision.cli.compare"),
     Verb("Look things up", "auth", "Say what the credentials can do and lack", "provision.cli.auth"),
     Verb("Look things up", "explain", "Explain a rule or a message, offline", "provision.cli.explain"),

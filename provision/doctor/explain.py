@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Literal
 
-from provision.doctor.document_rules import DOCUMENT_RULES
+from provision.doctor.document_rules import BUNDLE_RULES, DOCUMENT_RULES
 from provision.doctor.log.decoders import Decoded, by_name, decode
 from provision.doctor.log.decoders.cuda import CUDA_ERRORS
 from provision.doctor.log.decoders.xid import XIDS
@@ -16,16 +16,18 @@ from provision.doctor.log.pasted import match
 from provision.doctor.log.say import HARMLESS
 from provision.doctor.log.signature import Signature
 from provision.doctor.log.signatures import BY_ID, SIGNATURES
+from provision.doctor.rule import BundleRule, DocumentRule
 from provision.doctor.rules import RULES
 from provision.errors import Undecided
 from provision.evidence import Frozen
 
+_OVER_TEXTS: tuple[DocumentRule | BundleRule, ...] = (*DOCUMENT_RULES, *BUNDLE_RULES)
 _FOLDERS = {
     **{rule.id: "provision.doctor.rules" for rule in RULES},
-    **{rule.id: "provision.doctor.document_rules" for rule in DOCUMENT_RULES},
+    **{rule.id: "provision.doctor.document_rules" for rule in _OVER_TEXTS},
 }
 _FAMILIES = tuple(dict.fromkeys(row.family for row in SIGNATURES))
-_TITLES = {rule.id: rule.title for rule in RULES} | {rule.id: rule.title for rule in DOCUMENT_RULES}
+_TITLES = {rule.id: rule.title for rule in RULES} | {rule.id: rule.title for rule in _OVER_TEXTS}
 _SHORT = 60
 """A code alone is no longer than this."""
 _CODES = (
@@ -77,7 +79,7 @@ def listing() -> tuple[Part, ...]:
     """Return every rule and every message, with a title each."""
     rules = (Part(kind="rule", id=rule, title=title, body=()) for rule, title in _TITLES.items())
     rows = (
-        Part(kind="message", id=row.id, title=_readable(row), body=()) for row in SIGNATURES if row.nature != "marker"
+        Part(kind="message", id=row.id, title=readable(row), body=()) for row in SIGNATURES if row.nature != "marker"
     )
     return (*rules, *rows)
 
@@ -107,7 +109,7 @@ def _by_name(name: str) -> Iterator[Part]:
         rows = [row for row in SIGNATURES if row.nature == "harmless"]
     for row in rows:
         if row.nature != "marker":
-            yield _message(row, _readable(row))
+            yield _message(row, readable(row))
 
 
 def _codes(text: str) -> Iterator[Part]:
@@ -158,7 +160,7 @@ def _code(one: Decoded) -> Part:
     )
 
 
-def _readable(row: Signature) -> str:
+def readable(row: Signature) -> str:
     """Return a row's sentence without a message that fills it in."""
     text = row.summary.replace("{where}", "a device")
     return re.sub(r"\{(\w+)\}", lambda hit: f"<{hit[1]}>", text)

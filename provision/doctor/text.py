@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterable
 
 from provision.doctor.causes import explained_by
 from provision.doctor.finding import Evidence, Finding, Report
+from provision.doctor.order import groups
 from provision.doctor.questions import Question, questions
 
 Style = Callable[[str, str], str]
 """Takes a text and the name of a style (``bold``, ``red``, ``yellow``, ``cyan``, ``dim``)."""
 
-_GROUPS = (
-    ("error", "To do first", "red"),
-    ("warning", "After that", "yellow"),
-    ("info", "Good to know", "cyan"),
-)
+_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
 _MAX_EVIDENCE = 16
 _MAX_QUESTIONS = 8
 _MAX_NAMES = 4
@@ -23,13 +20,11 @@ _MAX_NAMES = 4
 
 def report_text(report: Report, host: str, *, style: Style = lambda text, _: text, next_command: str = "") -> str:
     """Return the report of ``host``.  ``next_command`` is what the last line advises."""
-    lines = [style(f"{host}: {_counts(report)}", "bold"), *(f"note: {note}" for note in report.notes), ""]
-    for severity, title, color in _GROUPS:
-        findings = [finding for finding in report.findings if finding.severity == severity]
-        if findings:
-            lines += [style(f"{title} ({len(findings)})", "bold"), ""]
-            for finding in findings:
-                lines += [*_finding(finding, report, style, color), ""]
+    lines = [style(f"{host}: {counts(report)}", "bold"), *(f"note: {note}" for note in report.notes), ""]
+    for group in groups(report):
+        lines += [style(f"{group.title} ({len(group.findings)})", "bold"), ""]
+        for finding in group.findings:
+            lines += [*_finding(finding, report, style), ""]
     if report.undecidable:
         asked = questions(report.undecidable)
         lines += [style(f"Could not decide ({len(asked)})", "bold"), "", *_questions(asked), ""]
@@ -46,7 +41,8 @@ def report_text(report: Report, host: str, *, style: Style = lambda text, _: tex
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _counts(report: Report) -> str:
+def counts(report: Report) -> str:
+    """Return how many findings of each severity there are, and how many facts are missing."""
     parts = [
         _number(report.count("error"), "error"),
         _number(report.count("warning"), "warning"),
@@ -61,10 +57,10 @@ def _number(count: int, word: str) -> str:
     return "" if not count else f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def _finding(finding: Finding, report: Report, style: Style, color: str) -> list[str]:
-    lines = [f"{style(finding.severity.upper(), color)} {finding.rule}: {finding.summary}"]
+def _finding(finding: Finding, report: Report, style: Style) -> list[str]:
+    lines = [f"{style(finding.severity.upper(), _COLORS[finding.severity])} {finding.rule}: {finding.summary}"]
     shown = finding.evidence[:_MAX_EVIDENCE]
-    lines += [f"    {_cite(evidence)}" for evidence in shown]
+    lines += [f"    {cited(evidence)}" for evidence in shown]
     if len(finding.evidence) > len(shown):
         lines.append(f"    ... and {len(finding.evidence) - len(shown)} more (--output json shows all)")
     lines.append(f"  so: {finding.consequence}")
@@ -73,7 +69,8 @@ def _finding(finding: Finding, report: Report, style: Style, color: str) -> list
     return lines
 
 
-def _cite(evidence: Evidence) -> str:
+def cited(evidence: Evidence) -> str:
+    """Return a fact with the place that it was read from."""
     place = evidence.source if evidence.line is None else f"{evidence.source}:{evidence.line}"
     return f"{place}: {evidence.excerpt}"
 

@@ -21,6 +21,7 @@ def test_commands_only_read():
         "pvs -o pv_name,vg_name --reportformat json",
         "proxmox-boot-tool status",
         "efibootmgr -v",
+        "bootctl --version",
         "pveversion",
     ]
 

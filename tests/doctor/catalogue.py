@@ -1,7 +1,7 @@
 """The catalogue of what a doctor for passthrough hosts must know, and which rule or signature of ours knows it.
 
 Keys are the names of the catalogue; values are ids of rules over hosts, rules over documents, or signatures of
-kernel logs.  Where several stand, each covers a part.  ``LATER`` waits for readers of documents from guests.
+kernel logs.  Where several stand, each covers a part.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ CATALOGUE: dict[str, tuple[str, ...]] = {
     "vm-iommufd-old": ("vm-iommufd-old",),
     "vm-args-vfio-unmanaged": ("vm-args-vfio-unmanaged",),
     "vm-pxb-in-args": ("vm-pxb-in-args",),
-    "vm-mig-p2p": ("mig-p2p",),
+    "vm-mig-p2p": ("mig-p2p", "smi-mig"),
     "vm-vgpu-p2p": ("clique-vgpu",),
     "vm-numa-mismatch": ("vm-numa-mismatch",),
     "vm-numa-policy-missing": ("vm-numa-policy",),
@@ -83,32 +83,31 @@ CATALOGUE: dict[str, tuple[str, ...]] = {
     "vm-migrate-ha": ("vm-ha-raw-hostpci",),
     "nccl-level-default": ("nccl-p2p-distance",),
     "switch-posted-write-collapse": ("switch-write-collapse",),
+    "vm-clique-untested": ("vm-clique-untested",),
+    "nccl-topo-missing": ("nccl-topo-missing",),
+    "nccl-topo-busid-mismatch": ("nccl-topo-busid-mismatch",),
+    "guest-ns": ("guest-ns",),
+    "guest-cns": ("guest-cns",),
+    "guest-forcep2p": ("guest-forcep2p",),
+    "guest-ok-unverified": ("guest-ok-unverified",),
     "kernel-too-old-bigbar": ("vm-kernel-old-bigbar", "bar-sizing-slow"),
 }
-
-LATER = frozenset(
-    {
-        "vm-clique-untested",
-        "nccl-topo-missing",
-        "nccl-topo-busid-mismatch",
-        "guest-ns",
-        "guest-cns",
-        "guest-forcep2p",
-        "guest-ok-unverified",
-    }
-)
-"""What only the guest's own tools and records can tell."""
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "boot-not-installed": ("boot-esp-unequal",),
     "boot-entry-absent": ("boot-esp-unequal",),
     "H-ready": ("flr-timeout", "power-state"),
-    "mapping-incomplete": ("mapping-entry", "mapping-command", "pve-mapping-invalid"),
+    "mapping-incomplete": ("mapping-entry", "mapping-command", "pve-mapping-invalid", "pve-property-cut"),
     "mapping-alternatives": ("mapping-entry",),
     "mapping-one-function": ("mapping-entry",),
     "mapping-set-replaces": ("mapping-command",),
     "group-merged-later": ("listing-groups-merged",),
     "gpus-cross-numa": ("nccl-cross-numa",),
+    "bar-ignored": ("listing-bar-ignored",),
+    "bar1-small": ("smi-bar1-small",),
+    "link-width-degraded": ("smi-link-width",),
+    "link-speed-low": ("smi-link-speed",),
+    "gpu-lost": ("smi-error",),
     "vm-viommu-with-p2p": ("vm-config-part",),
 }
 """Names in the table of expectations for what became part of another rule."""

@@ -10,9 +10,12 @@ from doctor_hosts import (
     GIB,
     GRUB_TEXT,
     IDENTITY,
+    INTERFACES,
     LINK,
     MAPPINGS,
     MIB,
+    P2P,
+    POOL,
     PORT,
     VM,
     Build,
@@ -20,11 +23,13 @@ from doctor_hosts import (
     function,
     functions,
     gpu,
+    proven,
     tokens,
 )
 
 from provision.envelope import dumps, wrap
 from provision.host.model import HugePages, IommuGroup
+from provision.host.p2p_host import host_part
 from provision.pci.model import AcsState, Bar, ErrorCounts, Link
 
 GPU, AUDIO, PORT_ABOVE, OTHER = "0000:41:00.0", "0000:41:00.1", "0000:40:01.1", "0000:81:00.0"
@@ -138,7 +143,18 @@ NVSWITCH = (*driven("vfio-pci", device=0x2330), function("0000:a0:00.0", 0x10DE,
 PAGES = (HugePages(node=0, size=GIB, total=300, free=300),)
 SHELL = GRUB_TEXT + 'for f in /etc/default/grub.d/*.cfg; do . "$f"; done\n'
 
+QEMU = {"proxmox": {"qemu": "10.1.2"}}
+BRIDGED = "auto vmbr1\niface vmbr1 inet manual\n\tbridge-ports {}\n"
+
 HOST = (
+    Example(
+        "bridge-port-missing",
+        "warning",
+        "vmbr1 is to have enp4s0, and there is no such interface",
+        Build(files={INTERFACES: BRIDGED.format("enp4s0")}),
+        Build(files={INTERFACES: BRIDGED.format("bond0 none eno1.20 regex")}),
+        "interfaces",
+    ),
     Example(
         "iommu-no-intremap",
         "error",
@@ -356,6 +372,14 @@ HOST = (
         "files./etc/modules.content",
     ),
     Example(
+        "mapping-pool-order",
+        "info",
+        "takes 1 of the 2 devices of mapping gpu-0",
+        Build(mappings=POOL, vms={100: VM.replace("hostpci1: mapping=gpu-1,pcie=1\n", "")}),
+        Build(mappings=POOL, vms={100: VM.replace("gpu-1", "gpu-0")}),
+        "proxmox.mappings",
+    ),
+    Example(
         "mapping-alternatives",
         "error",
         "are alternatives, not one bundle",
@@ -452,6 +476,14 @@ VMS = (
         vm("args: -set device.hostpci0.x-nv-gpudirect-clique=0"),
         clique("0"),
         CONFIG,
+    ),
+    Example(
+        "vm-clique-untested",
+        "warning",
+        "no test of it is recorded",
+        clique("0", files={P2P: None}),
+        clique("0", files={P2P: proven(host=host_part(clique("0", **QEMU).model(), 100))}, **QEMU),
+        f"files.{P2P}.content",
     ),
     Example(
         "clique-cross-socket",

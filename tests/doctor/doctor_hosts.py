@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from provision.evidence import Maybe
+from provision.evidence import Maybe, Unknown
+from provision.guest.fingerprint import Fingerprint, GuestPart, HostPart
+from provision.guest.record import P2pRecord, SetRecord, render_records
 from provision.host.model import (
     BlockDevice,
     BootLoader,
@@ -19,6 +21,7 @@ from provision.host.model import (
     Proxmox,
     Vm,
 )
+from provision.host.quarantine import QUARANTINE_FILE, Quarantined, quarantine_text
 from provision.pci.model import AcsState, Bar, ConfigSpace, ErrorCounts, Link, PciFunction
 from provision.pve.mapping import MAPPING_FILE, MappingFile
 from provision.pve.vm_config import VmConfigFile, hostpci_slots
@@ -30,7 +33,14 @@ KERNEL_CMDLINE = "/etc/kernel/cmdline"
 MODULES = "/etc/modules"
 IDENTITY = "/var/lib/pvectl/identity.json"
 LOCK = "/var/lib/pvectl/lock"
-FOLDERS = ("/etc/default/grub.d", "/etc/modprobe.d", "/var/lib/pvectl/runs/*")
+ON_AN_UNKNOWN_HOST = Unknown(unknown="the host was not read")
+INTERFACES = "/etc/network/interfaces"
+INTERFACES_TEXT = "auto lo\niface lo inet loopback\n\nauto vmbr0\niface vmbr0 inet manual\n\tbridge-ports eno1\n"
+P2P = "/var/lib/pvectl/p2p.json"
+IN_QUARANTINE = Quarantined(
+    bdf="0000:41:00.0", vmid=100, since="2026-01-02T03:04:05Z", fault="reset", reason="cycle 2: stuck", boot_id="old"
+)
+FOLDERS = ("/etc/network/interfaces.d", "/etc/default/grub.d", "/etc/modprobe.d", "/var/lib/pvectl/runs/*")
 GRUB_TEXT = '# comment\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\nGRUB_CMDLINE_LINUX=""\n'
 CMDLINE = "BOOT_IMAGE=/boot/vmlinuz-6.14.8-2-pve root=/dev/mapper/pve-root ro quiet iommu=pt"
 BOOT = BootLoader(kind="grub", cmdline_file=GRUB, evidence=("no ESP list",), secure_boot=False, firmware="efi")
@@ -121,6 +131,26 @@ def functions() -> tuple[PciFunction, ...]:
     )
 
 
+def proven(
+    verdict: str = "PROVEN", host: Maybe[HostPart] = ON_AN_UNKNOWN_HOST, sets: tuple[SetRecord, ...] = ()
+) -> str:
+    """Return the record of one test of P2P in VM 100."""
+    guest = GuestPart(
+        kernel="6.8.0", driver="590.10.01", module="open", gpus=("2bb5 95.02 GPU-1",), parameters=(), cliques=()
+    )
+    mark = Fingerprint(host=host, guest=guest)
+    record = P2pRecord(
+        created="2026-01-02T03:04:05Z",
+        level="full",
+        verdict=verdict,
+        reason="a word was lost",
+        fingerprint=mark,
+        digest=mark.digest,
+        sets=sets,
+    )
+    return render_records({100: (record,)}, record.created)
+
+
 @dataclass(frozen=True)
 class Build:
     """A host by what makes it; ``model()`` is the host."""
@@ -160,6 +190,9 @@ class Build:
                 IDENTITY: FileState(path=IDENTITY, content=None, sha256=None),
                 MODULES: FileState(path=MODULES, content="vfio_pci\n", sha256=None),
                 LOCK: FileState(path=LOCK, content=None, sha256=None),
+                INTERFACES: FileState(path=INTERFACES, content=INTERFACES_TEXT, sha256=None),
+                P2P: FileState(path=P2P, content=proven(), sha256=None),
+                QUARANTINE_FILE: FileState(path=QUARANTINE_FILE, content=None, sha256=None),
                 **{path: FileState(path=path, content=text, sha256=None) for path, text in self.files.items()},
             },
             folders={folder: tuple(path for path in self.files if path.startswith(f"{folder}/")) for folder in FOLDERS},
@@ -223,6 +256,18 @@ def regrouped(bdf: str, group: int | None) -> tuple[PciFunction, ...]:
     return tuple(f.model_copy(update={"iommu_group": group}) if f.bdf.startswith(slot) else f for f in functions())
 
 
+OLDER_HOST = HostPart(
+    kernel="6.8.12-4-pve",
+    qemu=Unknown(unknown="not read"),
+    options=("iommu=pt",),
+    gpus=Unknown(unknown="not read"),
+    cpu="host",
+    machine="q35",
+    cliques=(),
+)
+BOTH = SetRecord(
+    ids="10de:2bb5", gpus=("GPU-1", "GPU-2"), clique=None, verdict="PROVEN", reason="every value was right"
+)
 POOL = MAPPINGS.replace("\n\ngpu-1\n", "\n")
 CLIQUE = "args: -set device.hostpci0.x-nv-gpudirect-clique=0 -set device.hostpci1.x-nv-gpudirect-clique=0\n"
 
@@ -235,6 +280,8 @@ def tokens(words: str) -> Build:
 IO_SLOTS = "".join(f"hostpci{index}: {0x41 + index:02x}:00.0,pcie=1\n" for index in range(8))
 
 SICK: dict[str, Callable[[], HostModel]] = {
+    "p2p-fingerprint-changed": Build(files={P2P: proven("PROVEN", OLDER_HOST, (BOTH,))}).model,
+    "gpu-quarantined": Build(files={QUARANTINE_FILE: quarantine_text((IN_QUARANTINE,))}).model,
     "run-unfinished": Build(files={"/var/lib/pvectl/lock": '{"run": "20260102T030405Z-0a1b2c"}'}).model,
     "boot-esp-unequal": Build(boot=BOOT.model_copy(update={"notes": ("ESP AAAA-0002 is skipped",)})).model,
     "cmdline-misspelt": tokens("pci_acs_override=downstream").model,

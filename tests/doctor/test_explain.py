@@ -38,6 +38,7 @@ MESSAGES = [
         "at 0000:41:00.0 has subsystem-id",
     ),
     ("no 'iommugroup' for device '0000:41:00.0'", "mapping-incomplete", "at 0000:41:00.0 has iommugroup"),
+    ("hardware probably changed: missing expected property", "mapping-incomplete", "which one is cut off"),
     ("PCI device mapping not found for 'rtx'", "mapping-incomplete", "Mapping rtx does not exist"),
     ("No mapping for node pve2.", "mapping-incomplete", "for node pve2"),
     ("cannot prepare PCI pass-through, IOMMU not present", "iommu-off", "no IOMMU is active"),

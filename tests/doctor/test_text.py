@@ -22,7 +22,7 @@ def test_the_whole_report_of_one_sick_host(build, examples):
     assert report_text(diagnose(model), "pve1", next_command="pvectl plan pve1") == (
         "pve1: 1 error, 1 warning, 1 note\n"
         "\n"
-        "To do first (1)\n"
+        "pvectl plan changes this (1)\n"
         "\n"
         "ERROR mapping-stale: mapping gpu-0: 1 of 1 entries do not match the hardware any more\n"
         "    /etc/pve/mapping/pci.cfg:2: map id=10de:2bb5,iommugroup=31,node=pve1,path=0000:41:00.0,"
@@ -32,7 +32,7 @@ def test_the_whole_report_of_one_sick_host(build, examples):
         "match for 'gpu-0' (27 != 31)\n"
         "  do: pvectl plan   # rewrites the entries from the hardware, then pvectl apply\n"
         "\n"
-        "After that (1)\n"
+        "In the firmware, at the hardware or with a reboot (1)\n"
         "\n"
         "WARNING cmdline-not-applied: /etc/default/grub is not applied; running, but no longer in the file: "
         "amd_iommu=on\n"

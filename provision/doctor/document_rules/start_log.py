@@ -32,7 +32,8 @@ def check(document: Document, _: HostModel) -> Outcome:
 
 def _finding(one: Sighting, document: Document) -> Finding:
     signature = one.signature
-    where = one.subject or next((one.groups[key] for key in _NAMES if key in one.groups), document.name)
+    named = next((one.groups[key] for key in _NAMES if key in one.groups), None)
+    where = one.subject or named or _only_mapping(document, one) or document.name
     return found(
         signature.name,
         signature.severity,
@@ -44,6 +45,13 @@ def _finding(one: Sighting, document: Document) -> Finding:
         source=signature.source,
         consequence_of=(signature.rule,) if signature.rule else (),
     )
+
+
+def _only_mapping(document: Document, one: Sighting) -> str | None:
+    """A message about a mapping that names none is about the only one that the text has."""
+    mappings = document.reading.mappings
+    is_about = (one.signature.rule or "").startswith("mapping-")
+    return f"mapping/{mappings[0]}" if is_about and len(mappings) == 1 else None
 
 
 def _filled(summary: str, one: Sighting) -> str:

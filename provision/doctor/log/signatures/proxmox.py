@@ -123,6 +123,17 @@ SIGNATURES: tuple[Signature, ...] = (
         explains=("pve-mapping-invalid",),
     ),
     _row(
+        "pve-property-cut",
+        r"missing expected property(?! ?')",
+        ("missing expected property",),
+        "missing expected property: the hardware has a property that the mapping entry does not name; which one is "
+        "cut off",
+        (_CHECK, "pvectl mapping repair local"),
+        _MAPPING,
+        rule="mapping-incomplete",
+        explains=("pve-mapping-invalid",),
+    ),
+    _row(
         "pve-property-absent",
         r"no '(?P<key>iommugroup|subsystem-id|mdev|id)' for device '(?P<path>[^']{1,40})'",
         ("' for device '",),
