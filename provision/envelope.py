@@ -32,7 +32,11 @@ KINDS: Mapping[str, int] = {
     "lab": 1,
     "paths": 1,
     "moves": 1,
+    "p2p": 1,
+    "p2p-record": 1,
     "explanation": 1,
+    "cycles": 1,
+    "quarantine": 1,
 }
 
 

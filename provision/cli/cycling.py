@@ -15,8 +15,8 @@ from provision.evidence import Unknown
 if TYPE_CHECKING:
     from provision.host.model import HostModel, Vm
     from provision.remote.session import Target
-    from provision.verify.cycles import CycleOptions, VmTask, Ways
     from provision.verify.cycles_model import CyclesReport
+    from provision.verify.cycles_ways import CycleOptions, VmTask, Ways
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Asked:
 
 def run(site: Site, asked: Asked) -> int:
     """Ask, cycle, and write what came of it."""
-    from provision.verify.cycles import CycleOptions, run_cycles
+    from provision.verify.cycles import run_cycles
+    from provision.verify.cycles_ways import CycleOptions
 
     options = CycleOptions(count=asked.count, reset=asked.reset, boot_timeout=asked.boot_timeout)
     with open_work(site, yes=asked.yes) as work:
@@ -90,7 +91,7 @@ def _agreed(work: Work, tasks: tuple[VmTask, ...], options: CycleOptions) -> boo
 
 def _ways(work: Work) -> Ways:
     from provision.remote.connect import connect
-    from provision.verify.cycles import Ways
+    from provision.verify.cycles_ways import Ways
     from provision.verify.gather import probe_guest
 
     return Ways(
@@ -129,8 +130,8 @@ def _tasks(work: Work, wanted: tuple[int, ...]) -> tuple[VmTask, ...]:
 
 
 def _task(work: Work, model: HostModel, vmid: int, target: Target) -> VmTask:
-    from provision.verify.cycles import VmTask
     from provision.verify.cycles_host import functions_of, gpus_of
+    from provision.verify.cycles_ways import VmTask
 
     vm = _vm(work.site, model, vmid)
     gpus, functions = gpus_of(vm, model, work.session), functions_of(vm, model)

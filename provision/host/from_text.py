@@ -19,6 +19,11 @@ NO_CMDLINE = Unknown(
     unknown="the text does not show the kernel command line", supply="add the content of /proc/cmdline as one more file"
 )
 NO_UNITS = Unknown(unknown="the text does not show IOMMU units", supply="take a capture instead: pvectl capture")
+NOT_ALL_PCI = Unknown(
+    unknown="the texts do not list all PCI devices", supply="add the output of lspci -Dnnvvv, run as root"
+)
+_HOST_BRIDGE = 0x0600
+"""Class and subclass."""
 _MAPPING_FILE = "/etc/pve/mapping/pci.cfg"
 
 
@@ -58,6 +63,7 @@ def _model(functions: tuple[PciFunction, ...], cmdline: Maybe[str]) -> HostModel
         boot=BootLoader(kind="unknown", cmdline_file=NOT_IN_TEXT, evidence=()),
         iommu=Iommu(units=NO_UNITS, firmware_table=NOT_IN_TEXT, groups=_groups(functions)),
         pci=functions,
+        other_pci=None if any(map(_is_host_bridge, functions)) else NOT_ALL_PCI,
         disks=NOT_IN_TEXT,
         interfaces=NOT_IN_TEXT,
         console=read_console((), cmdline).model_copy(update={"boot_vga": NOT_IN_TEXT}),
@@ -65,6 +71,11 @@ def _model(functions: tuple[PciFunction, ...], cmdline: Maybe[str]) -> HostModel
         files={},
         folders=NOT_IN_TEXT,
     )
+
+
+def _is_host_bridge(function: PciFunction) -> bool:
+    """Whoever shows a device alone leaves out the root of the tree; a listing of all has it."""
+    return function.class_code >> 8 == _HOST_BRIDGE
 
 
 def _kernel(cmdline: Maybe[str]) -> Kernel:

@@ -182,6 +182,8 @@ class HostModel(Frozen):
     iommu: Iommu
     pci: tuple[PciFunction, ...]
     """Sorted by BDF."""
+    other_pci: Unknown | None = None
+    """Why there may be functions beside those in ``pci``; ``None`` where those are all."""
     disks: Maybe[tuple[BlockDevice, ...]]
     interfaces: Maybe[tuple[NetworkInterface, ...]]
     console: Console

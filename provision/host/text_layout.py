@@ -57,10 +57,11 @@ def count(number: int, what: str) -> str:
 
 
 def size(number: int) -> str:
-    """Bytes in the largest unit that fits, two decimals at most, ``128 GiB`` or ``1.88 TiB``."""
+    """Bytes in the largest unit that fits, two decimals at most, ``128 GiB`` or ``1.88 TiB``; of any number."""
     for unit, shift in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if number >= 1 << shift:
-            return f"{number / (1 << shift):.2f}".rstrip("0").rstrip(".") + f" {unit}"
+            whole, hundredths = divmod((number * 100 + (1 << shift - 1)) >> shift, 100)
+            return f"{whole}.{hundredths:02d}".rstrip("0").rstrip(".") + f" {unit}"
     return f"{number} B"
 
 

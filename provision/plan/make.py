@@ -29,6 +29,7 @@ from provision.plan.one_shot import with_one_shot
 from provision.plan.planners import PLANNERS
 from provision.plan.planners.vm_create import new_vm
 from provision.plan.planners.vm_numa import hugepage_tokens
+from provision.plan.quarantine import quarantine_warnings
 from provision.plan.render import Render, shipped_templates
 from provision.plan.unfinished import unfinished_of
 
@@ -210,7 +211,11 @@ class _Maker:
             stops_guests=stops,
             starts_guests=tuple(self._starts(context, changes, stops)),
             unfinished=unfinished_of(self.name, self.model),
-            warnings=(*self._warnings(context), *(w for outcome in outcomes for w in outcome.warnings)),
+            warnings=(
+                *quarantine_warnings(self.model),
+                *self._warnings(context),
+                *(w for outcome in outcomes for w in outcome.warnings),
+            ),
         )
 
     def _stops(self, context: Context, changes: tuple[Change, ...]) -> Iterator[int]:

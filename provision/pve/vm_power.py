@@ -16,6 +16,11 @@ from provision.pve.vm_read import Status, VmReader
 START_MARGIN_S: Final = 600.0
 """Beside QEMU's own start: hugepages are made, groups bound, devices reset and a cloud-init image written."""
 SHUTDOWN_MARGIN_S: Final = 30.0
+RESET_S: Final = 600.0
+"""QEMU answers once every device has been reset; a card that does not come back holds it for a minute or more."""
+_WORDS: Final = {"start": "start", "shutdown": "shut down", "reset": "reset"}
+_HA_TASKS: Final = {"start": "hastart", "shutdown": "hastop", "reset": ""}
+"""Types of the tasks by which high availability is asked (qemu-server src/PVE/API2/Qemu.pm)."""
 
 
 def silent(_: str) -> None:
@@ -43,15 +48,28 @@ class VmPower(VmReader, TaskMaker):
         work = self._power("shutdown", vmid, params, timeout + SHUTDOWN_MARGIN_S, "stopped")
         return self._power_through(work, "stopped", progress)
 
+    def vm_reset(self, vmid: int, *, progress: Callable[[str], None] = silent) -> TaskResult:
+        """Press the reset button of a running VM: QEMU goes on, its devices are reset, the guest boots anew.
+
+        High availability has no part in it.
+        """
+        work = self._power("reset", vmid, {}, RESET_S, "running")
+        return self._see_through(work, progress)
+
+    def vm_is_ha(self, vmid: int) -> bool:
+        """Whether high availability manages the VM: its start and stop are requests that it carries out."""
+        about = self._current(vmid).get("ha") or {}
+        return bool(int(about.get("managed") or 0)) and about.get("state") != "ignored"
+
     def _power(self, verb: str, vmid: int, params: dict[str, int], timeout: float, wanted: Status) -> Work:
         return Work(
             verb="create",
             path=f"/nodes/{self._node}/qemu/{vm_id(vmid)}/status/{verb}",
             params=params,
-            action=f"{'start' if verb == 'start' else 'shut down'} VM {vmid}",
+            action=f"{_WORDS[verb]} VM {vmid}",
             timeout=timeout,
             vmid=vmid,
-            kinds=(f"qm{verb}", f"ha{verb}"),
+            kinds=(f"qm{verb}", _HA_TASKS[verb]),
             is_done=lambda: self.vm_status(vmid) == wanted,
         )
 

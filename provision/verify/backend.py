@@ -7,6 +7,7 @@ testinfra's modules are shell text and go through ``sh -c`` on the far side.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +16,9 @@ from testinfra.backend.base import BaseBackend, CommandResult
 
 from provision.errors import UsageError
 from provision.remote.session import Session, Target
+
+DEADLINE = 600.0
+"""Seconds: a probe that measures takes minutes."""
 
 
 class PvectlBackend(BaseBackend):
@@ -35,20 +39,25 @@ class PvectlBackend(BaseBackend):
             target = self.targets.get(self.hostname)
             if target is None:
                 raise UsageError(
-                    f"Unable to reach pvectl://{self.hostname}: the targets file has {sorted(self.targets)}",
-                    "give --pvectl-targets FILE with that name",
+                    f"Unable to reach pvectl://{self.hostname}: known are {sorted(self.targets)}",
+                    "name it in the file of --pvectl-inventory or --pvectl-targets",
                 )
             self._session = connect(target)
         return self._session
 
     def run(self, command: str, *args: str, **_kwargs: Any) -> CommandResult:
         text = self.get_command(command, *args)
-        done = self.session.run(("sh", "-c", text))
+        done = self.session.run(("sh", "-c", text), timeout=DEADLINE)
         return self.result(done.rc, self.encode(text), done.stdout, done.stderr)
 
 
 def register(path: Path) -> None:
     """Make ``pvectl://`` known to testinfra, with the targets of a JSON file (name to target)."""
-    testinfra.backend.BACKENDS["pvectl"] = f"{PvectlBackend.__module__}.{PvectlBackend.__name__}"
     raw = json.loads(path.read_text("utf-8"))
-    PvectlBackend.targets = {name: Target.model_validate(value) for name, value in raw.items()}
+    register_targets({name: Target.model_validate(value) for name, value in raw.items()})
+
+
+def register_targets(targets: Mapping[str, Target]) -> None:
+    """Make ``pvectl://`` known to testinfra, with these targets by name."""
+    testinfra.backend.BACKENDS["pvectl"] = f"{PvectlBackend.__module__}.{PvectlBackend.__name__}"
+    PvectlBackend.targets = dict(targets)

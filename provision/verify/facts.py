@@ -48,6 +48,8 @@ class VerifyReport(Frozen):
     results: tuple[Result, ...]
     matrices: dict[int, str] = {}
     """P2P status matrix (write) of each guest, as text."""
+    notes: tuple[str, ...] = ()
+    """What to know before the results: that the last run was rolled back, or is not over."""
 
     @property
     def exit_code(self) -> int:

@@ -51,7 +51,8 @@ def run_suite(
 
 
 def _argv(work: Path, targets: Mapping[str, Target], junit: Path | None) -> list[str]:
-    argv = [sys.executable, "-m", "pytest", str(SUITE), "-q", "-c", str(work / "pytest.ini"), "--rootdir", str(SUITE)]
+    argv = [sys.executable, "-m", "pytest", str(SUITE / "test_proof.py"), "-q"]
+    argv += ["-c", str(work / "pytest.ini"), "--rootdir", str(SUITE)]
     argv += ["-p", "no:cacheprovider"]
     for plugin in _PLUGINS:
         argv += ["-p", plugin]

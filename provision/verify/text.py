@@ -9,11 +9,14 @@ from provision.verify.facts import Result, VerifyReport
 
 _MARK = {"pass": ("pass", "green"), "fail": ("FAIL", "red"), "undecided": ("????", "yellow")}
 _WIDTH = 100
+_INDENT = 43
 
 
 def report_text(report: VerifyReport, style: Callable[[str, str], str] = lambda text, _name: text) -> str:
     """Return the table, the P2P matrices and the sum.  Equal passing rows of many devices are one row."""
     lines = [f"Proof of {report.host}", ""]
+    for note in report.notes:
+        lines += [*textwrap.wrap(f"Note: {note}", _WIDTH), ""]
     for result in _folded(report.results):
         lines += _rows(result, style)
     for vmid, matrix in report.matrices.items():
@@ -27,12 +30,13 @@ def report_text(report: VerifyReport, style: Callable[[str, str], str] = lambda 
 
 def _rows(result: Result, style: Callable[[str, str], str]) -> list[str]:
     mark, color = _MARK[result.judgement.state]
-    head = f"{result.check:<17}{result.subject:<16}"
-    body = textwrap.wrap(result.judgement.text, _WIDTH - 42) or [""]
+    head = f"{result.check:<17}{result.subject:<18}"
+    body = textwrap.wrap(result.judgement.text, _WIDTH - _INDENT - 1) or [""]
     rows = [f"  {style(mark, color)}  {head}{body[0]}"]
-    rows += [" " * 41 + line for line in body[1:]]
+    rows += [" " * _INDENT + line for line in body[1:]]
     if result.judgement.hint and result.judgement.state != "pass":
-        rows += [" " * 41 + line for line in textwrap.wrap("hint: " + result.judgement.hint, _WIDTH - 42)]
+        hint = textwrap.wrap("hint: " + result.judgement.hint, _WIDTH - _INDENT - 1)
+        rows += [" " * _INDENT + line for line in hint]
     return rows
 
 

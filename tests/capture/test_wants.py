@@ -23,6 +23,7 @@ def test_commands_only_read():
         "efibootmgr -v",
         "bootctl --version",
         "pveversion",
+        "kvm --version",
     ]
 
 

@@ -172,4 +172,16 @@ def test_cards_below_one_switch_with_an_interrupt_that_nobody_handles():
     log = '[   77.123456] irq 31: nobody cared (try booting with the "irqpoll" option)\n[   77.2] Disabling IRQ #31\n'
     (finding,) = of(said(tree, log), "gpus-share-switch")
     assert finding.subjects[0] == "04+05"
+    (line,) = of(said(tree, log), "irq-nobody-cared")
+    assert line.summary.endswith("cards that share a switch, and so a line: 04+05")
+    assert "share a switch" not in of(said(log), "irq-nobody-cared")[0].summary
     assert not of(said(tree), "gpus-share-switch")
+
+
+def test_a_message_that_names_no_mapping_is_about_the_only_one_in_the_text():
+    row = "| `{}` | `0000:17:00` (all functions) | `10de:2236` |\n"
+    message = "PCI device mapping invalid (hardware probably changed)\nmissing expected property\n"
+    (finding,) = said(row.format("card") + message).findings
+    assert (finding.rule, finding.subjects) == ("pve-property-cut", ("mapping/card",))
+    (other,) = said(row.format("card") + row.format("other") + message).findings
+    assert other.subjects == ("a.txt",)

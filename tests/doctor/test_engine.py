@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from provision.doctor.causes import explained_by
+import sys
+
+from provision.doctor.causes import absorb, explained_by
 from provision.doctor.engine import diagnose
 from provision.doctor.finding import Evidence, Finding, Report, Undecidable
 from provision.doctor.rule import DocumentRule, Rule
@@ -123,6 +125,27 @@ def test_documents_are_read_by_the_rules_for_their_kind(healthy):
     assert seen == [("a.log", True)] * 2
     assert rules_of(report.findings) == ["d", "d"]
     assert report.notes == ()
+
+
+def test_four_times_the_findings_is_about_four_times_the_work():
+    """A file may repeat one fault thousands of times, each with a cause that it names."""
+
+    def steps(count: int) -> int:
+        calls = 0
+
+        def step(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        causes = [finding("cause", subjects=(f"s{at}",)) for at in range(count)]
+        followers = [finding("more", subjects=(f"s{at}",), causes=("cause",)) for at in range(count)]
+        sys.setprofile(step)
+        kept, absorbed = absorb([*causes, *followers])
+        sys.setprofile(None)
+        assert (len(kept), len(absorbed)) == (count, count)
+        return calls
+
+    assert steps(400) < steps(100) * 4 * 1.3
 
 
 def test_a_lesser_cause_must_not_hide_an_error(healthy):

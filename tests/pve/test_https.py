@@ -633,7 +633,7 @@ def test_a_highly_available_vm_is_waited_for(api: FakeApi, reply: Any, clock: Cl
 
 
 def test_a_highly_available_vm_that_shuts_down(api: FakeApi, reply: Any, clock: Clock) -> None:
-    upid = UPID.replace("qmstart", "hashutdown")
+    upid = UPID.replace("qmstart", "hastop")
     table = task(reply, [{"status": "stopped", "exitstatus": "OK"}], ["TASK OK"], upid)
     api.routes({**table, "GET /nodes/pve1/qemu/100/status/current": {"status": "stopped"}})
     assert opened(api, clock).vm_shutdown(100, timeout=60.5).ok

@@ -35,6 +35,7 @@ STORY = (
     (("confirm",), "run", 0),
     (("apply", "--yes"), "run", 0),
     (("verify",), "report", 0),
+    (("p2p", "100"), "p2p", 0),
     (("rollback", "--yes"), "error", 4),
     (("rollback", "--yes", "--stop-guests", "--reboot"), "run", 0),
     (("verify",), "report", 7),

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from provision.evidence import Unknown
-from provision.guest.facts import Virtualization
-from provision.host.model import Iommu
+from provision.guest.facts import Virtualization, parse_probe
+from provision.host.model import Iommu, NetworkInterface, Vm
 from provision.pve.session import CheckMessage
 from provision.verify.checks import CHECKS, judge
 from provision.verify.facts import ProofFacts
@@ -47,9 +47,51 @@ def nvml(**changes: Any) -> Any:
     return tuple(gpu.model_copy(update=changes) for gpu in known)
 
 
-VIRT = build.guest().virtualization
+def waiting(**changes: Any) -> ProofFacts:
+    """A running VM 100 with options that wait for a cold start."""
+    vm = Vm(vmid=100, node="pve1", name="v", status="running", config_text="", config={}, hostpci=(), **changes)
+    return host(proxmox=build.model().proxmox.model_copy(update={"vms": (vm,)}))
+
+
+def awake(value: bool | None) -> ProofFacts:
+    return host(kernel=KERNEL.model_copy(update={"vfio_stays_awake": value}))
+
+
+def d3cold(value: bool | None) -> ProofFacts:
+    return host(pci=(GPU.model_copy(update={"d3cold_allowed": value}),))
+
+
+def cards(*rows: tuple[Any, ...]) -> ProofFacts:
+    """Network interfaces by name, address and own address; bridges are no cards."""
+    return host(
+        interfaces=tuple(
+            NetworkInterface(
+                name=name,
+                bdf=None if name.startswith("vmbr") else "0000:01:00.0",
+                mac=mac,
+                uses=(),
+                permanent_mac=own[0] if own else None,
+            )
+            for name, mac, *own in rows
+        )
+    )
+
+
+def measured(name: str) -> ProofFacts:
+    """A real guest's answer to a measurement, a fault on purpose taken for a real one."""
+    text = (build.PROBE.parent / f"{name}.json").read_text("utf-8")
+    return build.facts(guests={100: parse_probe(text, 100)})
+
+
+LOST = (
+    *build.guest().nvml[:1],  # type: ignore[index]
+    build.guest().nvml[1].model_copy(update={"bdf": NONE}),  # type: ignore[index]
+)
+"""The driver has lost the second GPU: NVML still counts it."""
 KERNEL = build.model().kernel
 GPU = build.model().pci[0]
+MAC, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:02"
+VIRT = build.guest().virtualization
 BAD = CheckMessage(severity="error", message="Invalid configuration: 'iommugroup' does not match\n")
 TABLE: list[tuple[str, str, str, ProofFacts, str]] = [
     ("iommu-on", "host", "", build.facts(), "pass"),
@@ -64,6 +106,23 @@ TABLE: list[tuple[str, str, str, ProofFacts, str]] = [
     ("driver", GPU.bdf, "vfio-pci", host(pci=(GPU.model_copy(update={"driver": None}),)), "fail"),
     ("driver", GPU.bdf, "vfio-pci", host(pci=()), "fail"),
     ("driver", GPU.bdf, "vfio-pci", host(pci=(GPU.model_copy(update={"driver": NONE}),)), "undecided"),
+    ("d3cold", GPU.bdf, "0", d3cold(False), "pass"),
+    ("d3cold", GPU.bdf, "0", d3cold(True), "fail"),
+    ("d3cold", GPU.bdf, "0", host(pci=()), "fail"),
+    ("d3cold", GPU.bdf, "0", d3cold(None), "undecided"),
+    ("d3cold", GPU.bdf, "0", build.facts(), "undecided"),
+    ("idle-d3", "host", "disabled", awake(True), "pass"),
+    ("idle-d3", "host", "disabled", awake(False), "fail"),
+    ("idle-d3", "host", "disabled", awake(None), "fail"),
+    ("idle-d3", "host", "disabled", build.facts(), "undecided"),
+    ("network-name", MAC, "nic0", cards(("nic0", MAC)), "pass"),
+    ("network-name", MAC, "nic0", cards(("nic0", MAC), ("vmbr0", MAC)), "pass"),
+    ("network-name", MAC, "nic0", cards(("nic0", OTHER, MAC), ("nic1", OTHER)), "pass"),
+    ("network-name", MAC, "nic0", cards(("enp1s0", MAC)), "fail"),
+    ("network-name", MAC, "nic0", cards(("nic0", OTHER)), "fail"),
+    ("network-name", MAC, "nic0", cards(("vmbr0", MAC)), "fail"),
+    ("network-name", MAC, "nic0", cards(("enp1s0", NONE)), "undecided"),
+    ("network-name", MAC, "nic0", host(interfaces=NONE), "undecided"),
     ("mapping-valid", "mapping/gpu-0", "", build.facts(), "pass"),
     ("mapping-valid", "mapping/gpu-0", "", build.facts(mapping_checks={"gpu-0": (BAD,)}), "fail"),
     ("mapping-valid", "mapping/gpu-1", "", build.facts(), "fail"),
@@ -71,6 +130,11 @@ TABLE: list[tuple[str, str, str, ProofFacts, str]] = [
     ("vm-running", "vm/100", "", build.facts(), "pass"),
     ("vm-running", "vm/100", "", build.facts(vm_status={100: "stopped"}), "fail"),
     ("vm-running", "vm/100", "", build.facts(vm_status={}), "undecided"),
+    ("vm-running", "vm/100", "", waiting(pending={"memory": "1024"}), "fail"),
+    ("vm-running", "vm/100", "", waiting(pending_delete=("args",)), "fail"),
+    ("vm-running", "vm/100", "", waiting(), "pass"),
+    ("vm-running", "vm/100", "", waiting(pending=NONE), "undecided"),
+    ("vm-running", "vm/100", "", host(proxmox=build.model().proxmox.model_copy(update={"vms": NONE})), "undecided"),
     ("guest-hypervisor", "vm/100", "", build.facts(), "pass"),
     ("guest-hypervisor", "vm/100", "", guest(virtualization=VIRT.model_copy(update={"signature": "x"})), "fail"),
     (
@@ -85,6 +149,8 @@ TABLE: list[tuple[str, str, str, ProofFacts, str]] = [
     ("guest-gpus", "vm/100", "8", build.facts(), "fail"),
     ("guest-gpus", "vm/100", "2", guest(proc=()), "fail"),
     ("guest-gpus", "vm/100", "2", guest(nvml=NONE), "undecided"),
+    ("guest-gpus", "vm/100", "2", guest(nvml=LOST), "fail"),
+    ("guest-gpus", "vm/100", "2", guest(nvml=Unknown(unknown="hang: no answer in 60 s")), "fail"),
     ("guest-gpus", "vm/100", "2", build.facts(guests={}), "undecided"),
     ("guest-gpus", "vm/100", "2", build.facts(guests={100: NONE}), "undecided"),
     ("guest-gsp", "vm/100", "", build.facts(), "pass"),
@@ -103,7 +169,12 @@ TABLE: list[tuple[str, str, str, ProofFacts, str]] = [
     ("guest-p2p", "vm/100", "off", guest(p2p=matrix("U")), "undecided"),
     ("guest-p2p", "vm/100", "off", guest(p2p=NONE), "undecided"),
     ("guest-p2p", "vm/100", "prove", guest(p2p=matrix("OK")), "undecided"),
-    ("guest-p2p", "vm/100", "prove", guest(p2p=matrix("CNS")), "fail"),
+    ("guest-p2p", "vm/100", "prove", guest(p2p=matrix("CNS")), "undecided"),
+    ("guest-p2p", "vm/100", "prove", measured("p2p-quick"), "pass"),
+    ("guest-p2p", "vm/100", "prove", measured("p2p-private-copy"), "fail"),
+    ("guest-p2p", "vm/100", "prove", measured("p2p-hang"), "fail"),
+    ("guest-p2p", "vm/100", "prove", measured("nccl-hang"), "fail"),
+    ("guest-p2p", "vm/100", "prove", build.facts(guests={100: NONE}), "undecided"),
     ("guest-p2p", "vm/100", "off", guest(p2p={"read": (("X",),), "write": (("X",),), "nvlink": (("X",),)}), "pass"),
 ]
 

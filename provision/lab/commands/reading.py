@@ -1,4 +1,4 @@
-"""Commands that only read: ``cat`` of /proc and /sys, ``dmesg``, and the reader that pvectl's test modules carry with them."""
+"""Commands that only read: ``cat`` of /proc and /sys, ``dmesg``, and the reader of pvectl's test modules."""
 
 from __future__ import annotations
 

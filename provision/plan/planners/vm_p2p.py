@@ -1,7 +1,8 @@
 """Cliques: QEMU's word to the guest's driver that GPUs may reach each other.
 
 Only ``policies.p2p: prove`` gives them, for GPUs of one model in one VM, never for GeForce: there a grant loses
-data.  A grant is no proof; verify proves it.
+data.  A grant is no proof; verify proves it.  Where it lost data or hung, the host's record says so, and no clique is
+given again as long as nothing that matters has changed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
+from provision.evidence import Unknown
+from provision.guest.record import failure_of
+from provision.host.p2p_host import host_part, recorded
 from provision.pci.model_names import is_geforce, model_name
 from provision.plan.planners.vm_draft import Draft
 from provision.plan.render import one_line
@@ -37,7 +41,7 @@ def plan_p2p(draft: Draft) -> None:
     for pair in words:
         if pair not in there:
             new = new.add(*pair)
-    draft.set_args(new, _reason(wanted))
+    draft.set_args(new, _reason(draft, wanted))
 
 
 def _wanted(draft: Draft) -> dict[int, int]:
@@ -77,10 +81,12 @@ def _without_globals(draft: Draft, args: Args) -> Args:
     return new
 
 
-def _reason(wanted: Mapping[int, int]) -> str:
+def _reason(draft: Draft, wanted: Mapping[int, int]) -> str:
     if wanted:
         sets = len(set(wanted.values()))
         return f"args: policies.p2p is prove: {len(wanted)} GPUs in {sets} clique(s), not proven until verify says so"
+    if draft.context.policies.p2p == "prove":
+        return "args: policies.p2p is prove, but no clique may be given here"
     return "args: policies.p2p is off: no clique"
 
 
@@ -93,7 +99,7 @@ def _cliques(draft: Draft) -> dict[int, int]:
     found: dict[int, int] = {}
     number = 0
     for ids, indices in sorted(models.items()):
-        refusal = _refusal(ids, len(indices)) or _virtual(draft, indices)
+        refusal = _refusal(ids, len(indices)) or _virtual(draft, indices) or _failed_before(draft, ids)
         if refusal or number > _LARGEST:
             draft.keep(f"P2P of {model_name(ids) or ids}", refusal or "a VM has 16 cliques at most")
             continue
@@ -109,6 +115,24 @@ def _refusal(ids: str, count: int) -> str:
     if geforce is None:
         return f"pvectl does not know {ids}, and a GeForce must never get a clique: its grant loses data"
     return "a GeForce never gets a clique: its grant loses data" if geforce else ""
+
+
+def _failed_before(draft: Draft, ids: str) -> str:
+    """Return why no clique is given to GPUs of a model again, empty where nothing speaks against it."""
+    model = draft.context.model
+    records = recorded(model, draft.vmid)
+    if isinstance(records, Unknown):
+        refusal = f"whether P2P failed here before is not known: {records.unknown}; {records.supply}"
+    else:
+        failure = failure_of(records, host_part(model, draft.vmid), ids)
+        if failure is None:
+            return ""
+        refusal = (
+            f"{failure.verdict} at {failure.created} (fingerprint {failure.digest}): {failure.reason}; another kernel, "
+            "QEMU, driver or VBIOS is a new chance: pvectl p2p shows a change inside the guest"
+        )
+    draft.warn(f"no clique for {model_name(ids) or ids}: {refusal}")
+    return refusal
 
 
 def _virtual(draft: Draft, indices: list[int]) -> str:

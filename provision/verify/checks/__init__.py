@@ -10,14 +10,17 @@ from collections.abc import Callable
 from provision.plan.model import Expectation
 from provision.verify.checks import (
     cmdline,
+    d3cold,
     driver,
     guest_cuda,
     guest_gpus,
     guest_gsp,
     guest_hypervisor,
     guest_p2p,
+    idle_d3,
     iommu_on,
     mapping_valid,
+    network_name,
     vm_running,
 )
 from provision.verify.facts import Judgement, ProofFacts, undecided
@@ -27,7 +30,10 @@ Judge = Callable[[ProofFacts, Expectation], Judgement]
 CHECKS: tuple[tuple[str, Judge], ...] = (
     ("iommu-on", iommu_on.judge),
     ("cmdline", cmdline.judge),
+    ("network-name", network_name.judge),
     ("driver", driver.judge),
+    ("d3cold", d3cold.judge),
+    ("idle-d3", idle_d3.judge),
     ("mapping-valid", mapping_valid.judge),
     ("vm-running", vm_running.judge),
     ("guest-hypervisor", guest_hypervisor.judge),

@@ -1,7 +1,7 @@
 """The proof: every expectation of the plan, judged on host and guest.
 
-Run by ``pvectl verify``.  An expectation that cannot be decided is skipped by name, and the run then
-ends with 8, not 0.
+Run by ``pvectl verify``.  An expectation that cannot be decided is an error of its test, not a failure, and the
+run then ends with 8, not 0.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from provision.errors import Undecided
 from provision.plan.model import Expectation
 from provision.verify.checks import judge
 from provision.verify.facts import Proof, Result
@@ -22,7 +23,9 @@ def _prove(proof: Proof, expectation: Expectation, record: Callable[[Result], No
         Result(check=expectation.check, subject=expectation.subject, expected=expectation.expected, judgement=judgement)
     )
     if judgement.state == "undecided":
-        pytest.skip(f"undecided: {judgement.text}")
+        raise Undecided(
+            f"Unable to judge {expectation.check} of {expectation.subject}: {judgement.text}", judgement.hint
+        )
     assert judgement.state == "pass", judgement.text
 
 
