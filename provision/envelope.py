@@ -59,7 +59,7 @@ def unwrap(document: Any, kind: str, *, source: str, error: type[PvectlError] = 
             f"give a file written by pvectl whose schema is pvectl.{kind}/{KINDS[kind]}",
         )
     number = schema.rsplit("/", 1)[1]
-    if not number.isdigit():
+    if not number.isdecimal():
         raise error(f"Unable to read {source}: schema {schema!r} has no version number", "the file is damaged")
     if int(number) > KINDS[kind]:
         raise error(

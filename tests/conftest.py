@@ -233,7 +233,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for group in ("passed", "failed", "") for report in terminalreporter.stats.get(group, [])]
     lines = [
         line
-        for report in reports
+        for report in sorted(reports, key=lambda report: str(getattr(report, "nodeid", "")))
         if "counted" in getattr(report, "keywords", {})
         for name, text in report.sections
         if name.startswith("Captured stdout")
@@ -242,5 +242,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ]
     if lines:
         terminalreporter.section("counts")
-        for line in sorted(dict.fromkeys(lines)):
+        for line in dict.fromkeys(lines):
             terminalreporter.write_line(line)

@@ -74,7 +74,7 @@ def _checks(
 def _notes(model: HostModel, documents: Sequence[Document]) -> Iterator[str]:
     if documents and not any(document.kind == "pci-listing" for document in documents):
         return
-    if not model.gpus():
+    if not model.gpus() and model.other_pci is None:
         seen = f"{len(model.pci)} PCI functions were read" if model.pci else "no PCI function was read"
         yield f"no NVIDIA GPU was found ({seen}): rules about GPUs have nothing to look at"
 

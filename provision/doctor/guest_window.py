@@ -62,6 +62,8 @@ def _bundle(choice: tuple[str, ...], model: HostModel) -> Maybe[tuple[str, tuple
     functions = [model.function(bdf) for bdf in choice]
     if None in functions:
         lost = choice[functions.index(None)]
+        if model.other_pci is not None:
+            return model.other_pci
         return Unknown(unknown=f"there is no device at {lost}", supply="repair the mapping: pvectl plan")
     present = [fn for fn in functions if fn is not None]
     gpu = next((fn.bdf for fn in present if fn.is_nvidia_gpu), None)

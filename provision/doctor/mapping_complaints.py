@@ -37,9 +37,14 @@ def complaints(model: HostModel) -> Iterator[tuple[PciMapping, list[Complaint]]]
         found = []
         for entry in mapping.entries:
             text = check_entry(mapping, entry, functions, version) if entry.node == node else None
-            if text is not None:
+            if text is not None and not _may_be_there(text, model):
                 found.append(Complaint(entry, text, _kind(text), _path(entry, text)))
         yield mapping, found
+
+
+def _may_be_there(text: str, model: HostModel) -> bool:
+    """A device that the texts do not show is not gone."""
+    return _kind(text) == "gone" and model.other_pci is not None
 
 
 def _kind(text: str) -> Kind:
@@ -83,6 +88,8 @@ def _missing(mapping: PciMapping, node: str, model: HostModel) -> dict[tuple[str
     for entry in mapping.entries:
         for path in paths(entry) if entry.node == node else ():
             function = model.function(path)
+            if function is None and model.other_pci is not None:
+                found.setdefault(("presence", model.other_pci), []).append(path)
             for key, value in expected(function).items() if function is not None else ():
                 if isinstance(value, Unknown):
                     found.setdefault((key, value), []).append(path)

@@ -21,6 +21,12 @@ NEW_WORDING_SINCE: Final = (8, 2, 5)
 MDEV_CHECKED_SINCE: Final = (8, 4)
 """pve-guest-common 5.1.7."""
 
+_NO_ID = "ffff:ffff"
+"""What stands for an id that was not read: no device can have it."""
+_NOT_NAMED = Unknown(
+    unknown="the texts do not show vendor and device", supply="add the output of lspci -Dnnvvv, run as root"
+)
+
 _FUNCTION = re.compile(r"\.[0-9a-f]$")
 
 
@@ -101,7 +107,7 @@ def expected(function: PciFunction) -> dict[str, Maybe[str | None]]:
     """Return what the hardware says for each property, in Proxmox' order; ``None``: the device has none."""
     group = function.iommu_group
     return {
-        "id": function.ids,
+        "id": function.ids if function.ids != _NO_ID else _NOT_NAMED,
         "iommugroup": str(group) if isinstance(group, int) else group,
         "mdev": _mdev(function),
         "subsystem-id": function.subsystem_ids,

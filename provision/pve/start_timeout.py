@@ -26,7 +26,7 @@ def start_timeout_of(options: Mapping[str, str]) -> int:
     """Return the seconds for a VM with these options."""
     memory = options.get("memory", "").removeprefix("current=").split(",")[0]
     return start_timeout(
-        int(memory) if memory.isdigit() else _DEFAULT_MEMORY_MIB,
+        int(memory) if memory.isdecimal() else _DEFAULT_MEMORY_MIB,
         has_hostpci=any(HOSTPCI.fullmatch(key) for key in options),
         hugepages="hugepages" in options,
         nics=sum(key.startswith("net") and key[3:].isdigit() for key in options),

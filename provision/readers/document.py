@@ -23,6 +23,7 @@ Kind = Literal[
     "nvidia-smi-table",
     "nvidia-smi-query",
     "nvidia-smi-xml",
+    "nvidia-params",
     "topo-matrix",
     "topo-p2p",
     "nvbandwidth",

@@ -18,6 +18,7 @@ from provision.readers import (
     nccl_tests,
     nccl_topology_xml,
     nvbandwidth,
+    nvidia_params,
     p2p_latency_test,
     pci_text,
     pve_commands,
@@ -194,6 +195,12 @@ KINDS: tuple[KindReader, ...] = (
         smi_xml.recognize,
         smi_xml.read,
         origin_of=_smi_origin,
+    ),
+    KindReader(
+        "nvidia-params",
+        "the NVIDIA module's options (/proc/driver/nvidia/params)",
+        nvidia_params.recognize,
+        nvidia_params.read,
     ),
     KindReader(
         "topo-matrix",

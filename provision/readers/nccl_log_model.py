@@ -111,6 +111,11 @@ class NcclLog(Frozen):
     def setting(self, name: str) -> Setting | None:
         return next((setting for setting in self.settings if setting.name == name), None)
 
+    @property
+    def loads_topology(self) -> bool:
+        """Whether NCCL takes a file's word for what the machine is."""
+        return bool(self.topology_files) or self.setting("NCCL_TOPO_FILE") is not None
+
     def bdf(self, rank: int) -> str | None:
         """Return the address of a rank's GPU where the log tells one."""
         found = {init.bdf for init in self.ranks if init.rank == rank}

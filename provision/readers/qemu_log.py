@@ -32,6 +32,10 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 _BDF = re.compile(r"(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7](?![0-9a-fA-F])")
+_MAPPING_ROW = re.compile(
+    r"\s*\|\s*`?(?P<name>[A-Za-z][\w-]{1,80})`?\s*\|\s*`?[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\b"
+)
+"""A table that somebody wrote of mappings and their addresses."""
 _ARGUMENT = re.compile(r"(?:^|\s)-device (?P<what>\S{1,2000}?):? ")
 _START = re.compile(r"\s*(?:\S*/)?(?:kvm|qemu-system-\w{1,20}) (?:-|\\$)")
 _VMID = re.compile(r"(?:^|\s)-id (\d{3,9})\b|\bVM (\d{3,9})\b|qmstart:(\d{3,9}):")
@@ -89,6 +93,8 @@ class QemuLog(Frozen):
     messages: tuple[QemuMessage, ...]
     ends: tuple[TaskEnd, ...]
     starts: tuple[QemuStart, ...]
+    mappings: tuple[str, ...]
+    """Mappings that stand in a table beside the messages, which do not name theirs."""
     skipped: tuple[Skipped, ...]
 
 
@@ -111,6 +117,7 @@ class _Log:
         self._starts: list[QemuStart] = []
         self._skipped = SkippedLines()
         self._command: list[Mention] = []
+        self._mappings: list[str] = []
         self._vmid: int | None = None
 
     def take(self, mention: Mention) -> None:
@@ -124,6 +131,9 @@ class _Log:
         self._message(mention)
 
     def _message(self, mention: Mention) -> None:
+        if row := _MAPPING_ROW.match(mention.text):
+            self._mappings.append(row["name"])
+            return
         match = _LINE.match(mention.text)
         if match is None and not _OTHER.match(mention.text) and "PCI device mapping" not in mention.text:
             if mention.text.strip():
@@ -151,6 +161,7 @@ class _Log:
             messages=tuple(self._messages),
             ends=tuple(self._ends),
             starts=tuple(self._starts),
+            mappings=tuple(dict.fromkeys(self._mappings)),
             skipped=self._skipped.all,
         )
 

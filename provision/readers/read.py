@@ -7,6 +7,7 @@ Three outcomes: read whole; read in part, with the lines that were skipped; noth
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from provision.evidence import Frozen, Maybe, Unknown
@@ -18,7 +19,7 @@ from provision.readers.place import place
 from provision.readers.scan import Block, Scanner
 from provision.readers.stanza import Context, keys_of, to_function
 
-__all__ = ["LOOKED_FOR", "Listing", "Reading", "Skipped", "read"]
+__all__ = ["LOOKED_FOR", "Listing", "Reading", "Skipped", "Unplaced", "read"]
 
 LOOKED_FOR = (
     "lspci in any form (plain, -n, -nn, -k, -v, -vvv, -t, -tv, -PP, -x to -xxxx)",
@@ -29,6 +30,16 @@ LOOKED_FOR = (
 _CMDLINE = re.compile(r"(?:^|\s)(?:BOOT_IMAGE|initrd|root)=\S+")
 
 
+class Unplaced(Frozen):
+    """Memory of a function that the kernel left without an address (``Memory at <ignored>``)."""
+
+    bdf: str
+    line: int
+    """The first such line of the function."""
+    text: str
+    count: int
+
+
 class Listing(Frozen):
     """Pastes that go together: one machine at one moment."""
 
@@ -37,6 +48,7 @@ class Listing(Frozen):
     """First and last line of each paste."""
     functions: tuple[PciFunction, ...]
     """Sorted by BDF."""
+    unplaced: tuple[Unplaced, ...] = ()
 
     @property
     def groups(self) -> int:
@@ -99,6 +111,7 @@ class _Group(NamedTuple):
     functions: dict[str, PciFunction]
     kinds: set[str]
     lines: list[tuple[int, int]]
+    unplaced: list[Unplaced]
 
 
 def _listings(blocks: list[Block]) -> tuple[Listing, ...]:
@@ -109,11 +122,12 @@ def _listings(blocks: list[Block]) -> tuple[Listing, ...]:
         functions = _functions(block, sees_extended=sees_extended)
         fitting = next((group for group in reversed(groups) if not contradict(group.functions, functions)), None)
         if fitting is None:
-            fitting = _Group({}, set(), [])
+            fitting = _Group({}, set(), [], [])
             groups.append(fitting)
         merge_into(fitting.functions, functions)
         fitting.kinds.update(block.kinds)
         fitting.lines.append((block.first, block.last))
+        fitting.unplaced.extend(_unplaced(block))
     return tuple(_listing(group) for group in groups)
 
 
@@ -126,9 +140,17 @@ def _functions(block: Block, *, sees_extended: bool) -> Functions:
     return functions
 
 
+def _unplaced(block: Block) -> Iterator[Unplaced]:
+    for stanza in block.stanzas:
+        if stanza.ignored:
+            line, text = stanza.ignored[0]
+            yield Unplaced(bdf=stanza.bdf, line=line, text=text, count=len(stanza.ignored))
+
+
 def _listing(group: _Group) -> Listing:
     return Listing(
         kinds=tuple(sorted(group.kinds)),
         lines=tuple(group.lines),
         functions=place(in_order(group.functions)),
+        unplaced=tuple(group.unplaced),
     )

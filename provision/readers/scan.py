@@ -33,6 +33,7 @@ _BROKEN_HEAD = re.compile(
     re.IGNORECASE,
 )
 _PROMPT = re.compile(r"^\[?[\w.-]+@[\w.-]+[^#$%]*[#$%](?:\s|$)|^[#$%] ")
+_IGNORED = re.compile(r"\s*(?:Region [0-5]: )?Memory at <ignored>")
 _NAMES = ("lspci", "lspci -k", "lspci -v", "lspci -vvv")
 
 
@@ -240,6 +241,8 @@ class Scanner:
             self._stanza, self._group_has_members = None, True
         elif self._stanza is not None and self._block is not None:
             self._stanza.details.append(line.text)
+            if _IGNORED.match(line.text):
+                self._stanza.ignored.append((line.number, line.text.strip()))
             self._block.last = line.last
         else:
             self._other(line)

@@ -41,6 +41,8 @@ class Stanza:
     head: Head
     group: int | None = None
     details: list[str] = field(default_factory=list)
+    ignored: list[tuple[int, str]] = field(default_factory=list)
+    """Lines of memory that the kernel left without an address."""
     dump: HexDump = field(default_factory=HexDump)
     node: Node | None = None
 

@@ -185,3 +185,42 @@ def test_a_message_that_names_no_mapping_is_about_the_only_one_in_the_text():
     assert (finding.rule, finding.subjects) == ("pve-property-cut", ("mapping/card",))
     (other,) = said(row.format("card") + row.format("other") + message).findings
     assert other.subjects == ("a.txt",)
+
+
+MAPPING = """card
+	map id=10de:2bb5,iommugroup=31,node=alpha,path=0000:41:00.0,subsystem-id=10de:204e
+"""
+BRIDGE = "0000:00:00.0 Host bridge [0600]: Advanced Micro Devices, Inc. [AMD] Root Complex [1022:14a4]\n"
+OTHER = "0000:61:00.0 3D controller [0302]: NVIDIA Corporation GB202GL [10de:2bb5] (rev a1)\n"
+
+
+@pytest.mark.parametrize("texts", [(MAPPING,), (MAPPING, OTHER)])
+def test_a_device_that_the_texts_do_not_show_is_not_gone(texts):
+    report = said(*texts)
+    assert not of(report, "mapping-stale")
+    (open_question,) = [one for one in report.undecidable if one.rule == "mapping-stale"]
+    assert open_question.missing.startswith("mapping card: presence of 0000:41:00.0: the texts do not list all")
+
+
+def test_a_device_that_a_whole_listing_lacks_is_gone():
+    (finding,) = of(said(MAPPING, BRIDGE + OTHER), "mapping-stale")
+    assert "pci device '0000:41:00.0' not found" in finding.consequence
+
+
+def test_an_id_that_no_text_shows_is_compared_with_nothing():
+    log = (
+        "[    0.000000] Linux version 6.14.8-2-pve (build@example) (gcc 14.2.0) #1 SMP\n"
+        "[    1.350001] pci 0000:41:00.0: Adding to iommu group 31\n"
+        "[    9.120001] vfio-pci 0000:41:00.0: enabling device (0140 -> 0142)\n"
+    )
+    report = said(MAPPING, log)
+    assert not of(report, "mapping-stale")
+    missing = [one.missing for one in report.undecidable if one.rule == "mapping-stale"]
+    assert any(text.startswith("mapping card: id of 0000:41:00.0: the texts do not show vendor") for text in missing)
+    assert not report.notes
+
+
+def test_a_slot_whose_device_no_text_shows_waits_for_a_listing():
+    vm = "bios: ovmf\nboot: order=scsi0\ncores: 8\ncpu: host\nhostpci0: 0000:41:00.0,pcie=1\nmachine: q35\nmemory: 8192\n"
+    (question,) = [one for one in said(vm).undecidable if one.rule == "cpu-caps-mmio-window"]
+    assert question.supply == "add the output of lspci -Dnnvvv, run as root"

@@ -179,3 +179,13 @@ def test_no_iommu_explains_mappings_that_name_a_group(build, examples):
     report = diagnose(build(units=(), functions=examples.without_group()).model())
     assert rules_of(report.findings) == ["iommu-off"]
     assert rules_of(report.absorbed) == ["mapping-stale", "mapping-stale"]
+
+
+def test_digits_that_are_no_number_are_no_crash(build, examples):
+    """A superscript two is a digit to Python and no number."""
+    two = "\N{SUPERSCRIPT TWO}"
+    text = examples.vm.replace("memory: 65536", f"memory: 3{two}768").replace("host\n", f"host,phys-bits=4{two}\n")
+    clique = examples.clique.replace("clique=0", f"clique=1{two}")
+    more = f"affinity: 0-3\nvcpus: {two}\ncores: {two}\nsockets: {two}\n"
+    report = diagnose(build(vms={100: clique + text + more}).model())
+    assert report.crashed == ()

@@ -131,4 +131,6 @@ class TestLayout:
         assert [size(n) for n in (512, 4096, 32 << 20, 128 << 30, 1 << 40)] == [
             "512 B", "4 KiB", "32 MiB", "128 GiB", "1 TiB",
         ]  # fmt: skip
+        assert [size(n) for n in (97887 << 20, 3 << 29, 1023)] == ["95.59 GiB", "1.5 GiB", "1023 B"]
+        assert size(10**400).endswith(" TiB")
         assert [count(n, "GPU") for n in (0, 1, 2)] == ["0 GPUs", "1 GPU", "2 GPUs"]

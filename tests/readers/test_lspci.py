@@ -9,6 +9,7 @@ import pytest
 
 from provision.evidence import Unknown
 from provision.pci.model import AcsState, Bar, ConfigSpace, Link, PciFunction
+from provision.readers.read import Reading, read
 
 Functions = Callable[[str], dict[str, PciFunction]]
 Text = Callable[[str], str]
@@ -301,3 +302,19 @@ def test_domains(functions: Functions) -> None:
     assert list(functions("10000:e1:00.0 PCI bridge [0604]: Intel Corporation X [8086:1234] (rev 01)")) == [
         "10000:e1:00.0"
     ]
+
+
+def test_memory_that_the_kernel_ignored() -> None:
+    text = (
+        "41:00.0 3D controller: NVIDIA Corporation Device 2bb5 (rev a1)\n"
+        "\tMemory at e0000000 (32-bit, non-prefetchable) [size=64M]\n"
+        "\tMemory at <ignored> (64-bit, prefetchable)\n"
+        "\tMemory at <ignored> (64-bit, prefetchable)\n"
+    )
+    reading = read(text)
+    assert isinstance(reading, Reading)
+    (lost,) = reading.listings[0].unplaced
+    assert (lost.bdf, lost.line, lost.count) == ("0000:41:00.0", 3, 2)
+    whole = read(text.replace("<ignored>", "3800000000"))
+    assert isinstance(whole, Reading)
+    assert whole.listings[0].unplaced == ()

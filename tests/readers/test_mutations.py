@@ -1,4 +1,4 @@
-"""Damaged texts: no reader raises, lines stay inside the text, and work does not explode."""
+"""Damaged texts: no reader and no rule raises, lines stay inside the text, and work does not explode."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mutations import mutated
 
+from provision.doctor.engine import diagnose
 from provision.evidence import Unknown
 from provision.host.from_documents import model_of
 from provision.readers.document import Document
@@ -45,13 +46,16 @@ def check(document: Document, lines: int) -> None:
 
 
 def survive(text: str) -> None:
-    """Read ``text`` as a whole, then by each reader, whether it is of its kind or not."""
+    """Read and judge ``text`` as a whole, then read it by each reader, whether it is of its kind or not."""
     found, left = documents("mutated", text)
     lines = text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
     for document in found:
         check(document, lines)
     assert all(1 <= part.first <= part.last <= lines for part in left)
-    model_of(found)
+    report = diagnose(model_of(found), found)
+    assert not report.crashed, report.crashed
+    for finding in (*report.findings, *report.absorbed):
+        assert all(1 <= (one.line or 1) <= lines for one in finding.evidence if one.source == "mutated")
     for reader in KINDS:
         assert 0.0 <= reader.recognize(text) <= 1.0
         reading = reader.read(text)

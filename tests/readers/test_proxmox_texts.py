@@ -131,3 +131,11 @@ def test_a_command_line_of_qemu() -> None:
 
 def test_other_words_are_no_log() -> None:
     assert isinstance(qemu_log.read("my VM has a problem\n"), Unknown)
+
+
+def test_a_table_of_mappings_beside_a_message_names_the_mapping() -> None:
+    text = "| `card` | `0000:17:00` (all functions) | `10de:2236` |\nmissing expected property\n"
+    reading = qemu_log.read(text)
+    assert isinstance(reading, QemuLog)
+    assert reading.mappings == ("card",)
+    assert [message.text for message in reading.messages] == ["missing expected property"]

@@ -65,6 +65,7 @@ def test_the_options_of_cycles_belong_to_cycles(host: Any) -> None:
         ("gpu-gone-at-1", ("7 of 8 GPUs on level PCI", "bus reset by removal"), 0),
     ],
 )
+@pytest.mark.laws
 def test_a_gpu_that_does_not_come_back_is_put_in_quarantine(
     host: Any, fault: str, words: tuple[str, ...], done: int
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_gpu_that_does_not_come_back_is_put_in_quarantine(
     assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == ("1", "0", str(2 - done))
 
 
+@pytest.mark.laws
 def test_quarantine_is_told_until_it_is_released(host: Any) -> None:
     host.break_("reset-stuck-at-1")
     host.call("verify", "--cycles", "1", "--yes").must(7)
@@ -94,6 +96,7 @@ def test_quarantine_is_told_until_it_is_released(host: Any) -> None:
     assert not (host.root / RECORD).exists()
 
 
+@pytest.mark.laws
 def test_a_guest_that_does_not_come_up_is_left_as_it_is(host: Any) -> None:
     host.break_("guest-silent-at-1")
     answer = host.call("verify", "--cycles", "2", "--yes", "--boot-timeout", "2").must(7, "did not come up within 2 s")
@@ -101,12 +104,14 @@ def test_a_guest_that_does_not_come_up_is_left_as_it_is(host: Any) -> None:
     assert not (host.root / RECORD).exists()
 
 
+@pytest.mark.laws
 def test_a_guest_that_does_not_shut_down_is_not_killed(host: Any) -> None:
     host.break_("stubborn-guest")
     host.call("verify", "--cycles", "2", "--yes").must(7, "did not shut down", "pulls the plug", "VM 100 runs")
     assert host.lab.host.node.running() == [100]
 
 
+@pytest.mark.laws
 def test_a_stopped_vm_is_stopped_again_at_the_end(host: Any) -> None:
     host.lab.call(_shut_down(host))
     answer = host.call("verify", "--cycles", "1", "--yes").must(0, "VM 100 is stopped, as before")
@@ -125,6 +130,7 @@ def data_of_first_cycle(answer: Any) -> str:
     return row
 
 
+@pytest.mark.laws
 def test_high_availability_stops_and_starts_it(host: Any) -> None:
     host.break_("ha-managed")
     answer = host.call("verify", "--cycles", "1", "--yes").must(0, "through high availability", "waiting for the VM")
@@ -132,11 +138,13 @@ def test_high_availability_stops_and_starts_it(host: Any) -> None:
     assert "state started" in (host.root / "etc/pve/ha/resources.cfg").read_text()
 
 
+@pytest.mark.laws
 def test_a_host_whose_kernel_log_cannot_be_read_is_undecided(host: Any) -> None:
     host.lab.host.hidden.add("dmesg")
     host.call("verify", "--cycles", "1", "--yes").must(8, "dmesg ended with 127", "????")
 
 
+@pytest.mark.laws
 def test_ctrl_c_brings_the_vm_back_to_where_it_was(host: Any) -> None:
     started = host.start("verify", "--cycles", "50", "--yes")
     started.until("VM 100: cycle 2 of 50")
@@ -146,6 +154,7 @@ def test_ctrl_c_brings_the_vm_back_to_where_it_was(host: Any) -> None:
     assert host.lab.host.node.running() == [100]
 
 
+@pytest.mark.laws
 def test_a_second_ctrl_c_says_in_which_state_it_is(host: Any) -> None:
     host.break_("guest-silent-at-1")
     started = host.start("verify", "--cycles", "1", "--yes")

@@ -24,7 +24,7 @@ def _check(guest: Guest) -> Outcome:
     if not values:
         return
     for name, value in values:
-        if not value.isdigit() or int(value) > 15:
+        if not value.isdecimal() or int(value) > 15:
             yield _finding(guest, name, f"clique {value!r} is no number from 0 to 15")
     functions = guest.functions
     if isinstance(functions, Unknown):

@@ -34,7 +34,7 @@ def _check(guest: Guest) -> Outcome:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdigit() else 1
+    return int(text) if text.isdecimal() else 1
 
 
 RULE = Rule(ID, "affinity names too few processors, or one too many", check)

@@ -84,7 +84,7 @@ def node_layout(vm: Vm, nodes: Maybe[tuple[int, ...]], *, huge: bool) -> Maybe[t
     count = len(nodes)
     cpus = int(vm.config.get("cores", "1")) * int(vm.config.get("sockets", "1"))
     memory_text = vm.config.get("memory", "512").removeprefix("current=").split(",")[0]
-    memory = int(memory_text) if memory_text.isdigit() else 0
+    memory = int(memory_text) if memory_text.isdecimal() else 0
     if not count or cpus % count or memory % count or not memory:
         return Unknown(
             unknown=f"{cpus} vCPUs and {memory_text} MiB do not divide over {count} nodes",

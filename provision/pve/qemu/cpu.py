@@ -109,5 +109,5 @@ def bits_warning(options: Mapping[str, str]) -> list[str]:
         return []
     bits = values.get("phys-bits", "")
     model = _MODELS.get(values.get("cputype", "kvm64"), ("", ()))[0]
-    is_capped = bits.isdigit() and int(bits) > _WIDEST_WITHOUT_1G and "+pdpe1gb" not in values.get("flags", "")
+    is_capped = bits.isdecimal() and int(bits) > _WIDEST_WITHOUT_1G and "+pdpe1gb" not in values.get("flags", "")
     return [BITS_WARNING] if is_capped and model in ("qemu64", "kvm64") else []

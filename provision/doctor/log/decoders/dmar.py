@@ -45,7 +45,7 @@ _SCALABLE = (
 
 def reason(text: str) -> int:
     """Return the number of ``06``, ``34`` (decimal, as old kernels print it) or ``0x06``."""
-    return int(text, 16) if text.lower().startswith("0x") else int(text, 10) if text.isdigit() else int(text, 16)
+    return int(text, 16) if text.lower().startswith("0x") else int(text, 10) if text.isdecimal() else int(text, 16)
 
 
 def reason_text(number: int) -> str:
