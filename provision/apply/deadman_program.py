@@ -138,12 +138,11 @@ def restore_mappings(run: Run) -> list[str]:
         first.setdefault(event["before"]["id"], event["before"])
     if not first:
         return []
-    listed = json.loads(run.host.run(("pvesh", "get", MAPPINGS, "--output-format", "json")) or b"[]")
-    now = {row["id"]: row for row in listed}
     left = run.left("mapping", lambda state: str(state["id"]))
     notes, kept = [], []
     for name, before in first.items():
-        did = restore_mapping(run, before, now.get(name), left[name])
+        # Read again for each: the digest is that of the whole file, which the mapping before it has changed.
+        did = restore_mapping(run, before, present(run.host).get(name), left[name])
         if did == KEPT:
             kept.append(name)
         elif did:
@@ -151,6 +150,12 @@ def restore_mappings(run: Run) -> list[str]:
     if kept:
         notes.append(f"mappings that VMs use by now stay: {', '.join(kept)}")
     return notes
+
+
+def present(host: Host) -> dict[str, Json]:
+    """Return the mappings as they are, by name; each row has the digest of their file."""
+    rows = json.loads(host.run(("pvesh", "get", MAPPINGS, "--output-format", "json")) or b"[]")
+    return {row["id"]: row for row in rows}
 
 
 def restore_mapping(run: Run, before: Json, row: Optional[Json], left: list[Json]) -> str:  # noqa: UP045
@@ -172,7 +177,8 @@ def restore_mapping(run: Run, before: Json, row: Optional[Json], left: list[Json
     if row is None:
         run.host.run(("pvesh", "create", MAPPINGS, "--id", name, *words))
     else:
-        run.host.run(("pvesh", "set", f"{MAPPINGS}/{name}", *words))
+        unchanged = ("--digest", row["digest"]) if row.get("digest") else ()
+        run.host.run(("pvesh", "set", f"{MAPPINGS}/{name}", *words, *unchanged))
     return f"mapping {name} restored"
 
 

@@ -155,14 +155,14 @@ def is_sound(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("gpus", [2, 4, 8, 16])
+@pytest.mark.parametrize("gpus", [2, 8, *(pytest.param(many, marks=pytest.mark.laws) for many in (4, 16))])
 def test_page_at_1280(made: dict[int, P2pReport], tmp_path: Path, gpus: int, dark: bool) -> None:
     seen = look(tmp_path, page(made[gpus]), dark=dark)
     is_sound(seen)
     assert seen["papers"] == [NIGHT if dark else WHITE, WHITE, NIGHT, NIGHT if dark else WHITE]
 
 
-@pytest.mark.parametrize("gpus", [2, 16])
+@pytest.mark.parametrize("gpus", [2, pytest.param(16, marks=pytest.mark.laws)])
 def test_folded(made: dict[int, P2pReport], tmp_path: Path, gpus: int) -> None:
     is_sound(look(tmp_path, page(made[gpus]), folded=True))
 
