@@ -179,7 +179,13 @@ class VerifyFailed(PvectlError):
 
 
 class Undecided(PvectlError):
+    """``problems`` holds one line for each thing that was tried in vain."""
+
     exit_code = 8
+
+    def __init__(self, message: str, hint: str = "", problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.problems = problems
 
 
 class Interrupted(PvectlError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def _dispatch(arguments: list[str], *, completing: bool) -> int:
 
     verbs = VERBS if completing else tuple(v for v in VERBS if arguments[0] == v.name)
     if not verbs:
-        raise UsageError(f"there is no verb {arguments[0]!r}", f"pvectl --help lists the verbs{_near(arguments[0])}")
+        raise UsageError(f"there is no verb {arguments[0]!r}", _way_on(arguments))
     app = typer.Typer(name="pvectl", pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=completing)
     app.callback()(_root)
     for verb in verbs:
@@ -94,6 +95,15 @@ def _usage(wrong: BaseException, arguments: list[str]) -> UsageError:
     return UsageError(text, f"pvectl {arguments[0]} --help shows the options")
 
 
+def _way_on(arguments: list[str]) -> str:
+    """Say what may have been meant; an option in front of its verb is a common slip."""
+    verb = next((word for word in arguments if any(word == one.name for one in VERBS)), None)
+    if arguments[0].startswith("-") and verb is not None:
+        rest = [word for word in arguments if word != verb]
+        return f"options stand behind the verb: {shlex.join(['pvectl', verb, *rest])}"
+    return f"pvectl --help lists the verbs{_near(arguments[0])}"
+
+
 def _near(word: str) -> str:
     import difflib
 
@@ -105,6 +115,9 @@ def _register(app: typer.Typer, verb: Verb) -> None:
     module = importlib.import_module(verb.module)
     group: Any = getattr(module, "app", None)
     if group is not None:
+        for command in group.registered_commands:
+            text = command.help or (command.callback.__doc__ if command.callback else None) or ""
+            command.help = text if "\b" in text else layout(text)
         app.add_typer(group, name=verb.name, help=verb.summary)
         return
     app.command(verb.name, help=layout(module.command.__doc__ or verb.summary))(module.command)

@@ -24,9 +24,7 @@ def command(
     """Print which PCI devices moved to another address, came or went between two reads of one host.
 
     Examples:
-
       pvectl compare before.tar.gz after.tar.gz
-
       pvectl compare lspci-before.txt lspci-after.txt
 
     Exit codes: 0 printed; 1 a file could not be read; 8 the two cannot be compared; 64 usage.

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from provision.doctor.finding import Report
 
 
+_SOME_HOST = "root@HOST"
+
+
 class DoctorOutputFormat(StrEnum):
     text = "text"
     json = "json"
@@ -132,7 +135,7 @@ def _of_texts(paths: list[Path]) -> _Seen:
     given = hand_over(paths)
     for note in given.notes:
         progress(note)
-    words = "root@HOST" if given.capture is None else f"--from {shlex.quote(given.capture_name)}"
+    words = _SOME_HOST if given.capture is None else f"--from {shlex.quote(given.capture_name)}"
     return _Seen(diagnose(given.model, given.documents), given.name, words)
 
 
@@ -149,9 +152,10 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
 
 
 def _next(report: Report, words: str) -> str:
+    """A note alone stops nobody from planning; for texts that are no whole host there is no plan."""
     if any(finding.plan_fixes for finding in report.findings):
         return f"pvectl plan {words}".strip()
-    if report.findings:
+    if report.count("error") or report.count("warning") or (report.findings and words == _SOME_HOST):
         return f"pvectl explain {report.findings[0].rule}"
     if report.undecidable:
         return "supply the facts named above, then the same command again"

@@ -143,7 +143,7 @@ def _conflicts(given: HandedOver) -> Iterator[str]:
 def _nothing(paths: Sequence[Path], notes: Sequence[str]) -> Undecided:
     names = ", ".join("standard input" if str(path) == "-" else str(path) for path in paths)
     return Undecided(
-        f"Unable to find anything known in {names}: {'; '.join(notes) or 'there is no file'}; looked for "
-        + "; ".join(LOOKED_FOR),
-        "give one of these, or take a capture: pvectl capture root@HOST",
+        f"Unable to find anything known in {names}: no text in it is of a kind that pvectl reads",
+        "give one of the above, or take a capture: pvectl capture root@HOST",
+        problems=(*notes, "looked for:", *(f"  {title}" for title in LOOKED_FOR)),
     )

@@ -11,6 +11,7 @@ import typer
 from provision.cli.output import OutputFormat
 
 if TYPE_CHECKING:
+    from provision.cli.context import Site
     from provision.cli.guest_way import GuestWay
     from provision.guest.facts import GuestFacts
     from provision.guest.verdict_model import P2pReport
@@ -115,7 +116,7 @@ def _report(way: GuestWay, wish: Wish) -> P2pReport:
     if way.site is not None:
         progress(f"reading {way.site.name}: which ways between its GPUs are safe ...")
         try:
-            model = _model(way)
+            model = _model(way.site)
         except PvectlError as error:
             notes.append(f"the host could not be read: {error.message}")
     session = connect(way.target)
@@ -137,13 +138,12 @@ def _report(way: GuestWay, wish: Wish) -> P2pReport:
     return _recorded(report, way)
 
 
-def _model(way: GuestWay) -> HostModel:
+def _model(site: Site) -> HostModel:
     from provision.capture.collect import collect_host
     from provision.cli.context import open_session
     from provision.host.assemble import assemble
 
-    assert way.site is not None
-    with open_session(way.site) as session:
+    with open_session(site) as session:
         return assemble(collect_host(session))
 
 

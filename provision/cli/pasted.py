@@ -57,25 +57,36 @@ def open_all(paths: Sequence[Path]) -> Iterator[Pasted]:
     """Yield every file below ``paths``.  Raises CaptureError where a path itself cannot be read."""
     for path in paths:
         if path == STDIN:
-            yield from _stdin()
+            yield from _stream("-", sys.stdin.buffer)
         elif path.is_dir():
             yield from _folder(path)
         else:
             try:
-                yield from _file(str(path), path)
+                yield from _named(path)
             except OSError as error:
                 raise CaptureError(
                     f"Unable to read {path}: {error.strerror or error}", "check the path and its permissions"
                 ) from error
 
 
-def _stdin() -> Iterator[Pasted]:
-    """Standard input goes through a file of no name: it may be an archive, and it may be long."""
-    with tempfile.NamedTemporaryFile(prefix="pvectl-", suffix=".stdin") as spool:
-        while chunk := sys.stdin.buffer.read(1 << 20):
+def _named(path: Path) -> Iterator[Pasted]:
+    """What a shell names in ``<(command)`` is a pipe: it can be read once, from its beginning."""
+    if not path.exists() or path.is_file():
+        yield from _file(str(path), path)
+        return
+    with path.open("rb") as pipe:
+        yield from _stream(str(path), pipe)
+
+
+def _stream(name: str, stream: IO[bytes]) -> Iterator[Pasted]:
+    """A stream goes through a file of no name: it may be an archive, and it may be long."""
+    with tempfile.NamedTemporaryFile(prefix="pvectl-", suffix=".stream") as spool:
+        while spool.tell() < TOTAL_LIMIT and (chunk := stream.read(1 << 20)):
             spool.write(chunk)
+        if spool.tell() >= TOTAL_LIMIT:
+            yield Pasted(name, "not used", why=f"what comes after {TOTAL_LIMIT >> 20} MiB was not read")
         spool.flush()
-        yield from _file("-", Path(spool.name))
+        yield from _file(name, Path(spool.name))
 
 
 def _folder(path: Path) -> Iterator[Pasted]:

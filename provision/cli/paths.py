@@ -22,9 +22,7 @@ def command(
     """Print the paths between a host's GPUs, their BARs and windows, and what to expect of peer-to-peer traffic.
 
     Examples:
-
       pvectl paths root@pve1
-
       pvectl paths --from pve1.tar.gz --output json
 
     Exit codes: 0 printed; 1 the host or the capture could not be read; 64 usage.

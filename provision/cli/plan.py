@@ -34,9 +34,7 @@ def command(
     """Show every change that would bring a host to its inventory, and make none.
 
     Examples:
-
       pvectl plan pve1
-
       pvectl plan pve1 -i pvectl.yaml -o plan.json --detailed-exitcode
 
     Exit codes: 0 planned (or nothing to do), 1 error, 2 changes pending (with --detailed-exitcode),
@@ -44,10 +42,11 @@ def command(
     """
     from provision.cli.planning import plan_for, plan_now
     from provision.host.assemble import assemble
+    from provision.host.text_layout import count
     from provision.plan.text import plan_text
 
     site = context.resolve(host, inventory)
-    output.progress(f"planning for {site.name}: {len(site.wish.vms)} VM(s) in the inventory ...")
+    output.progress(f"planning for {site.name}: {count(len(site.wish.vms), 'VM')} in the inventory ...")
     if from_ is not None:
         plan = plan_for(site, assemble(context.load_or_read(site, from_)), accept_lost_text=accept_lost_text)
     else:

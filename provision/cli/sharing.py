@@ -66,8 +66,9 @@ def summary(bundle: Bundle, path: Path, differ: tuple[str, ...], table: Path | N
 def summary_text(bundle: Bundle, path: Path, differ: tuple[str, ...], table: Path | None) -> str:
     """Return how many things of each kind were replaced and removed, and what to do before sending it."""
     size = sum(map(len, bundle.capture.blobs.values()))
+    facts = sum(item.state == "read" for item in bundle.capture.items)
     lines = [
-        f"a bundle to share: {len(bundle.capture.items)} facts, {size / 1024:.0f} KiB, saved in {path}",
+        f"a bundle to share: {facts} facts, {size / 1024:.0f} KiB, saved in {path}",
         "replaced:",
     ]
     lines += [f"  {count:>5}  {kind}" for kind, count in bundle.replaced.items()]

@@ -49,11 +49,8 @@ def command(
     """Print the PCI tree of a host: NUMA nodes, ports with ACS, GPUs with their IOMMU groups and owners.
 
     Examples:
-
       pvectl topo root@pve1
-
       pvectl topo --from lspci.txt groups.txt
-
       pvectl topo pve1 --html pve1.html --plan plan.json
 
     Exit codes: 0 printed; 1 the host or a file could not be read; 8 the text holds nothing that is known; 64 usage.

@@ -89,12 +89,13 @@ def _proof(site: Site, guests: dict[int, Target], plan: Path | None) -> tuple[Pr
     """Return what is to be judged, and what to know before: how the last run on the host ended."""
     from provision.apply.last_run import last_run_note
     from provision.cli.p2p_record import record_p2p
+    from provision.host.text_layout import count
     from provision.verify.facts import Proof
     from provision.verify.gather import gather
     from provision.verify.p2p_measure import Wish
 
     with open_session(site) as session:
-        progress(f"reading {site.name} and asking {len(guests)} guest(s) ...")
+        progress(f"reading {site.name} and asking {count(len(guests), 'guest')} ...")
         pve = open_pve(site, session)
         wish = Wish() if site.policies.p2p == "prove" else None
         facts = gather(site.name, session, pve, tuple(sorted(site.wish.vms)), guests, wish, progress)
@@ -108,5 +109,7 @@ def _proof(site: Site, guests: dict[int, Target], plan: Path | None) -> tuple[Pr
 
     wanted = plan_for(site, facts.model)
     if not wanted.is_empty:
-        progress(f"note: {len(wanted.changes)} changes are not applied yet (pvectl plan); the proof judges the goal")
+        number = len(wanted.changes)
+        missing = "1 change is" if number == 1 else f"{number} changes are"
+        progress(f"note: {missing} not applied yet (pvectl plan); the proof judges the goal")
     return Proof(facts=facts, expectations=wanted.expectations), notes

@@ -38,9 +38,10 @@ class _Text:
             lines += ["Paths between the GPUs", *self._matrix(), *self._legend(), "", *self._ways(), ""]
             lines += ["Peer-to-peer forecast (no proof: only a test with data is one)", *self._forecasts(), ""]
         lines += self._guests()
-        lines += self._notes.lines()
+        if notes := self._notes.lines():
+            lines += [*notes, ""]
         if next_command:
-            lines += ["", f"next: {next_command}"]
+            lines += [f"next: {next_command}"]
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def _show(self, value: Maybe[object], form: str = "{}", absent: str = "") -> str:

@@ -30,7 +30,7 @@ def advise(answer: NcclAnswer) -> Maybe[tuple[Advice, ...]]:
 
 
 def _p2p(answer: NcclAnswer, off: Run) -> tuple[Advice, ...]:
-    bad = next((run for run in answer.runs if _used_p2p(run) and is_proven(run) is False), None)
+    bad = next((run for run in answer.runs if _speaks_against_p2p(run)), None)
     if bad is not None:
         return (_disable(f"{bad.setting} with {bad.count} GPUs ended {_fault(bad)}"),)
     on = largest(answer, "p2p-on")
@@ -69,6 +69,12 @@ def _staging(answer: NcclAnswer, off: Run, *, is_staged: bool) -> tuple[Advice, 
 
 def _disable(because: str) -> Advice:
     return Advice(name="NCCL_P2P_DISABLE", value="1", because=because)
+
+
+def _speaks_against_p2p(run: Run) -> bool:
+    """Settings of a file that NCCL itself refuses say nothing of P2P."""
+    is_refused = run.setting == "given" and run.state == "failed" and not run.wrong
+    return _used_p2p(run) and is_proven(run) is False and not is_refused
 
 
 def _used_p2p(run: Run) -> bool:

@@ -111,6 +111,8 @@ class PairVerdict(Frozen):
     figures: PairFigures = PairFigures()
     evidence: tuple[str, ...] = ()
     """What was seen, one line each: the first wrong words, the step that hung."""
+    has_arrived: bool = False
+    """Whether the target's own kernel read everything that the source wrote, and the source everything it read."""
 
 
 class SetVerdict(Frozen):
@@ -179,6 +181,8 @@ class P2pReport(Frozen):
     gpus: tuple[ReportGpu, ...] = ()
     pairs: tuple[PairVerdict, ...] = ()
     sets: tuple[SetVerdict, ...] = ()
+    control_fault: str = ""
+    """How a collective without P2P went wrong: then nothing follows for P2P, and the guest is not to be used."""
     advice: Maybe[tuple[Advice, ...]]
     """Variables for NCCL; empty: its own choice is right."""
     nccl: NcclAnswer | None = None
@@ -197,7 +201,7 @@ class P2pReport(Frozen):
     @property
     def exit_code(self) -> int:
         """7 for lost data or a hang, 0 where it is as it should be, else 8."""
-        if self.verdict in ("WRONG_DATA", "HANG"):
+        if self.verdict in ("WRONG_DATA", "HANG") or self.control_fault:
             return 7
         return 0 if self.as_expected else 8
 

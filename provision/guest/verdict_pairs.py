@@ -25,14 +25,17 @@ class Said(NamedTuple):
     evidence: tuple[str, ...] = ()
 
 
-def of_status(facts: GuestFacts, status: Mapping[str, str], cliques: tuple[Maybe[int | None], Maybe[int | None]]) -> Said:
+Clique = Maybe[int | None]
+
+
+def of_status(facts: GuestFacts, status: Mapping[str, str], cliques: tuple[Clique, Clique]) -> Said:
     """Return what NVML's status alone says of a pair."""
     read, write = status.get("read", "U"), status.get("write", "U")
     worse = write if write != "OK" else read
     if worse == "OK":
         return Said("GRANTED_UNPROVEN", "the driver grants it; no data was sent", "pvectl p2p with the GPUs idle")
     if worse in ("GNS", "TNS"):
-        what = "the GPUs themselves do not support it" if worse == "GNS" else "the driver does not support this topology"
+        what = "the GPUs themselves do not support it" if worse == "GNS" else "the topology is not supported"
         return Said("IMPOSSIBLE", f"{what} ({worse})")
     if worse == "DR":
         return Said(
@@ -45,7 +48,7 @@ def of_status(facts: GuestFacts, status: Mapping[str, str], cliques: tuple[Maybe
     return Said("UNKNOWN", f"NVML says {worse}", "repair the NVIDIA driver in the guest")
 
 
-def _refused(facts: GuestFacts, status: str, cliques: tuple[Maybe[int | None], Maybe[int | None]]) -> Said:
+def _refused(facts: GuestFacts, status: str, cliques: tuple[Clique, Clique]) -> Said:
     if facts.virtualization.is_hidden is True:
         return Said(
             "NOT_GRANTED",
@@ -68,7 +71,7 @@ def _refused(facts: GuestFacts, status: str, cliques: tuple[Maybe[int | None], M
     return Said(
         "NOT_GRANTED",
         f"{status} although both are in clique {one}",
-        "the driver may be too old to read the grant, or the chipset is not what it accepts: cpu: host and machine: q35",
+        "the driver may not read the grant, or not accept the chipset: set cpu: host and machine: q35",
     )
 
 
@@ -122,7 +125,8 @@ def _checked(data: Mapping[str, Any]) -> str:
 
 
 def _wrong(data: Mapping[str, Any]) -> Said:
-    kind = "a mirror: the writer sees its own data, the owner never gets it" if data.get("mirror") else "data is changed"
+    mirror = "a mirror: the writer sees its own data, the owner never gets it"
+    kind = mirror if data.get("mirror") else "data is changed"
     reason = f"{data['wrong_words']} of {data['words']} words wrong in {data['wrong_checks']} checks; {kind}"
     return Said("WRONG_DATA", reason, _AVOID, tuple(_failure(each) for each in data["failures"][:LOG_WORDS]))
 

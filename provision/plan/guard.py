@@ -54,13 +54,19 @@ def refuse(name: str, hits: Sequence[GuardHit]) -> None:
 
 def _hint(hits: Sequence[GuardHit]) -> str:
     supply = next((hit.supply for hit in hits if hit.supply), "")
+    needed = list(dict.fromkeys(h.taken for h in hits if h.kind in ("network", "disk") and h.taken.endswith(".0")))
+    advice = []
     if any(hit.kind in ("network", "disk") for hit in hits):
-        return (
-            "leave that GPU out (gpus: {all but: [ADDRESS]}), "
+        advice.append(
+            f"leave {'these GPUs' if len(needed) > 1 else 'that GPU'} out "
+            f"(gpus: {{all but: [{', '.join(needed) or 'ADDRESS'}]}}), "
             "or move one of the two cards to a slot with a group of its own"
         )
     if any(hit.kind == "console" for hit in hits):
-        return "accept it with policies.console: serial, bmc or headless once another way in was tried"
+        what = "accept the loss of the display" if advice else "accept it"
+        advice.append(f"{what} with policies.console: serial, bmc or headless once another way in was tried")
+    if advice:
+        return "; ".join(advice)
     return supply or READ_AS_ROOT
 
 

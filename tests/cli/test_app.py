@@ -128,3 +128,23 @@ def test_a_closed_pipe_is_no_error() -> None:
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("Usage: pvectl")
+
+
+def test_an_option_in_front_of_its_verb_is_put_behind_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["-i", "my file.yaml", "plan", "pve1"]) == 64
+    assert "hint: options stand behind the verb: pvectl plan -i 'my file.yaml' pve1\n" in capsys.readouterr().err
+
+
+COMMANDS = [(verb.name,) for verb in VERBS if verb.name not in ("lab", "mapping")]
+COMMANDS += [("lab", name) for name in ("up", "down", "status", "break", "run")]
+COMMANDS += [("mapping", name) for name in ("list", "check", "repair", "adopt", "split")]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_examples_stand_one_on_a_line(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([*words, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    examples = lines[lines.index("  Examples:") + 1 :]
+    shown = examples[: examples.index("")]
+    assert shown
+    assert all(line.startswith("    ") and "pvectl" in line for line in shown)

@@ -60,6 +60,7 @@ def test_text_ends_with_the_next_command(host, sick, healthy, capsys):
     for model, words in (
         (sick["mapping-stale"](), "Next: pvectl plan --from x.tar.gz\n"),
         (sick["group-foreign-device"](), "Next: pvectl explain group-foreign-device\n"),
+        (sick["link-speed-low"](), "Next: pvectl plan --from x.tar.gz\n"),
         (healthy, "Next: pvectl plan --from x.tar.gz\n"),
         (
             healthy.model_copy(update={"files": {}}),

@@ -221,6 +221,6 @@ def test_an_id_that_no_text_shows_is_compared_with_nothing():
 
 
 def test_a_slot_whose_device_no_text_shows_waits_for_a_listing():
-    vm = "bios: ovmf\nboot: order=scsi0\ncores: 8\ncpu: host\nhostpci0: 0000:41:00.0,pcie=1\nmachine: q35\nmemory: 8192\n"
+    vm = "bios: ovmf\nboot: order=scsi0\ncores: 8\nhostpci0: 0000:41:00.0,pcie=1\nmachine: q35\nmemory: 8192\n"
     (question,) = [one for one in said(vm).undecidable if one.rule == "cpu-caps-mmio-window"]
     assert question.supply == "add the output of lspci -Dnnvvv, run as root"

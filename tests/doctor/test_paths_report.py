@@ -111,6 +111,13 @@ def test_nothing_known_is_no_verdict(models: dict[str, HostModel]) -> None:
     assert "VMs: ? [" in text
 
 
+def test_no_two_empty_lines_stand_together(models: dict[str, HostModel]) -> None:
+    for model in models.values():
+        text = render(paths_report(model), "pvectl doctor pve1")
+        assert "\n\n\n" not in text
+        assert text.endswith("\n\nnext: pvectl doctor pve1\n")
+
+
 def test_the_command(captures: dict[str, Path]) -> None:
     import typer
 

@@ -40,8 +40,17 @@ def test_the_limit_of_distance_is_raised_because_it_was_measured() -> None:
     assert "us without" in found[0].because
 
 
-def test_a_quick_run_does_not_raise_the_limit() -> None:
-    assert words(SimulatedNccl(4, granted=True)) == []
+def test_a_quick_run_raises_the_limit_too() -> None:
+    assert words(SimulatedNccl(4, granted=True)) == ["NCCL_P2P_LEVEL=SYS"]
+
+
+def test_settings_that_nccl_itself_refuses_do_not_speak_against_p2p() -> None:
+    good = answer(SimulatedNccl(2, granted=True, far=False), env={"NCCL_ALGO": "Tree"})
+    runs = tuple(
+        run.model_copy(update={"state": "failed", "reason": "invalid usage"}) if run.setting == "given" else run
+        for run in good.runs
+    )
+    assert advise(good.model_copy(update={"runs": runs})) == ()
 
 
 def test_wrong_values_with_p2p_switch_it_off() -> None:

@@ -40,7 +40,7 @@ def test_every_value_of_every_rank_is_checked_at_every_number_of_gpus() -> None:
     assert (answer.state, answer.gpus, answer.library.version) == ("ok", 4, "2.28.9")
     assert [(each.setting, each.count, each.traced) for each in answer.runs] == [
         (setting, count, traced)
-        for setting in ("p2p-off", "p2p-on")
+        for setting in ("p2p-off", "p2p-on", "p2p-any-distance")
         for count, traced in ((2, False), (4, False), (4, True))
     ]
     for each in answer.runs:
@@ -130,8 +130,16 @@ def test_a_process_stuck_in_the_driver_ends_the_ladder() -> None:
             return result
 
     answer = run(Stuck(2))
-    assert [each.state for each in answer.runs] == ["ok", "skipped", "skipped", "skipped"]
+    assert [each.state for each in answer.runs] == ["ok"] + ["skipped"] * 5
     assert "restart the guest" in answer.runs[1].reason
+
+
+def test_any_distance_is_not_tried_where_p2p_is_used_anyway() -> None:
+    near = run(SimulatedNccl(2, granted=True, far=False))
+    assert {each.state for each in near.of("p2p-any-distance")} == {"skipped"}
+    assert "goes by P2P already" in near.of("p2p-any-distance")[0].reason
+    far = run(SimulatedNccl(4, granted=True))
+    assert {each.state for each in far.of("p2p-any-distance")} == {"ok"}
 
 
 # --- values
@@ -178,6 +186,7 @@ def test_on_and_off_are_said_outright() -> None:
     assert {each["name"]: each["env"] for each in settings("quick", None)} == {
         "p2p-off": {"NCCL_P2P_DISABLE": "1"},
         "p2p-on": {"NCCL_P2P_DISABLE": "0"},
+        "p2p-any-distance": {"NCCL_P2P_DISABLE": "0", "NCCL_P2P_LEVEL": "SYS"},
     }
 
 
@@ -297,7 +306,7 @@ def on_library(path: str, **options: Any) -> list[Run]:
 
 
 def test_ctypes_reach_the_library_with_the_right_arguments(fake: str) -> None:
-    runs = on_library(fake)
+    runs = [each for each in on_library(fake) if each.setting != "p2p-any-distance"]
     assert {(each.state, is_proven(each)) for each in runs} == {("ok", True)}
     assert {each.setting: each.families for each in runs} == {"p2p-off": {"SHM"}, "p2p-on": {"P2P"}}
     assert all(step.us and step.us > 0 for each in runs if not each.traced for step in each.steps)
@@ -319,7 +328,7 @@ def test_a_hang_on_purpose_ends_at_its_deadline(fake: str) -> None:
     runs = on_library(fake, fault=fault, limits={"first_seconds": 20.0, "step_seconds": 1.0})
     assert [(each.state, each.ranks[1].at) for each in runs if each.state != "skipped"] == [
         ("hang", "all_gather/4096")
-    ] * 2
+    ] * 3
 
 
 def test_a_crash_on_purpose_names_rank_and_signal(fake: str) -> None:

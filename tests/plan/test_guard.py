@@ -167,7 +167,16 @@ def test_the_refusal_names_device_group_and_reason() -> None:
     assert caught.value.exit_code == 4
     for part in (GPU, NIC, "IOMMU group 0 (now)", "eno1", "default route"):
         assert part in caught.value.message
-    assert "all but" in caught.value.hint
+    assert caught.value.hint.startswith(f"leave that GPU out (gpus: {{all but: [{GPU}]}}), or move")
+    assert "policies.console" not in caught.value.hint
+
+
+def test_the_hint_is_about_every_kind_of_refusal() -> None:
+    console = Console(has_bmc=False, boot_vga=GPU, serial=False)
+    with pytest.raises(GuardRefused) as caught:
+        refuse("pve1", guard(host(((GPU, NIC),), console=console), (GPU,), (), Policies()))
+    assert f"all but: [{GPU}]" in caught.value.hint
+    assert "accept the loss of the display with policies.console: serial, bmc or headless" in caught.value.hint
 
 
 def test_no_hit_no_refusal() -> None:

@@ -20,7 +20,15 @@ from provision.guest.onboard.errors import CallFailed, Missing
 from provision.guest.onboard.nccl_calls import RealMachine
 from provision.guest.onboard.nccl_find import find
 from provision.guest.onboard.nccl_group import Group
-from provision.guest.onboard.nccl_plan import LIMITS, TRACE_SUBSYSTEMS, bandwidths, counts, settings, steps
+from provision.guest.onboard.nccl_plan import (
+    ANY_DISTANCE,
+    LIMITS,
+    TRACE_SUBSYSTEMS,
+    bandwidths,
+    counts,
+    settings,
+    steps,
+)
 
 SCHEMA = "pvectl.nccl/1"
 CHILD_SECONDS = 60.0
@@ -131,11 +139,20 @@ def _rungs(gpus: int) -> list[tuple[int, bool]]:
 def _not_now(answer: dict[str, Any], wanted: dict[str, Any], setting: dict[str, Any], end: float) -> str:
     if setting["p2p"] and wanted["p2p_refused"]:
         return str(wanted["p2p_refused"])
+    if setting["name"] == ANY_DISTANCE["name"] and _goes_by_p2p(answer):
+        return "with NCCL's own limit of distance every transfer goes by P2P already"
     if any(rank["ending"] == STUCK for run in answer["runs"] for rank in run["ranks"]):
         return "a process of an earlier run is stuck in the driver: restart the guest"
     if time.monotonic() > end:
         return "the time for this mode is used up"
     return ""
+
+
+def _goes_by_p2p(answer: dict[str, Any]) -> bool:
+    """Whether every transfer of the largest run with P2P went by it."""
+    runs = [run for run in answer["runs"] if run["setting"] == "p2p-on" and run["count"] == answer["gpus"]]
+    ways = [way for run in runs for way in run.get("log", {}).get("transports", [])]
+    return bool(ways) and all(way["via"].startswith("P2P") for way in ways)
 
 
 def _run(

@@ -17,8 +17,8 @@ LIMITS = {
     "quick": {"first_seconds": 60.0, "step_seconds": 20.0, "total_seconds": 75.0},
     "full": {"first_seconds": 90.0, "step_seconds": 60.0, "total_seconds": 1200.0},
 }
+ANY_DISTANCE = {"name": "p2p-any-distance", "env": {**P2P_ON, "NCCL_P2P_LEVEL": "SYS"}, "p2p": True}
 FULL_SETTINGS = (
-    {"name": "p2p-any-distance", "env": {**P2P_ON, "NCCL_P2P_LEVEL": "SYS"}, "p2p": True},
     {"name": "shm-copy-engine", "env": {**P2P_OFF, "NCCL_SHM_USE_CUDA_MEMCPY": "1"}, "p2p": False},
     {"name": "shm-files", "env": {**P2P_OFF, "NCCL_CUMEM_HOST_ENABLE": "0"}, "p2p": False},
 )
@@ -31,6 +31,7 @@ def settings(mode: str, given: dict[str, str] | None) -> list[dict[str, Any]]:
     chosen: list[dict[str, Any]] = [
         {"name": "p2p-off", "env": P2P_OFF, "p2p": False},
         {"name": "p2p-on", "env": P2P_ON, "p2p": True},
+        ANY_DISTANCE,
     ]
     if mode == "full":
         chosen += FULL_SETTINGS
