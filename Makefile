@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.pvectl-installed
 export PATH := $(abspath $(BIN)):$(PATH)
 
+# The quick ones first: the whole takes half an hour without KVM.
+KERNEL_TESTS = tests/realkernel_ovmf tests/realkernel/test_grouping.py tests/realkernel/test_host_run.py tests/realkernel/test_dead_man.py
+
 .PHONY: demo fuzz test test-laws test-kernel kernel-image test-corpus lint docs bench lock clean
 
 demo: $(STAMP)
@@ -17,7 +20,7 @@ test-laws: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "laws or wheel" $(ARGS)
 
 test-kernel: $(STAMP)
-	$(BIN)/python -m pytest -q -n 0 -m realkernel tests/realkernel tests/realkernel_ovmf $(ARGS)
+	$(BIN)/python -m pytest -q -n 0 -m realkernel $(KERNEL_TESTS) $(ARGS)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m fuzz tests/readers $(ARGS)
