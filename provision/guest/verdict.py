@@ -122,6 +122,7 @@ def _gpus(facts: GuestFacts) -> tuple[ReportGpu, ...]:
                 name=_known(row.name) if row else None,
                 uuid=_known(row.uuid) if row else None,
                 vbios=_known(row.vbios) if row else None,
+                gsp=_known(row.gsp_version) if row else None,
                 ids=f"10de:{place.device.removeprefix('0x')}" if place else "10de:?",
                 clique=place.clique if place else Unknown(unknown="it is not in the guest's PCI tree"),
                 fault=fault,

@@ -136,6 +136,8 @@ class ReportGpu(Frozen):
     vbios: str | None
     ids: str
     clique: Maybe[int | None]
+    gsp: str | None = None
+    """Version of the firmware that runs on its GSP."""
     fault: str = ""
     """Why CUDA cannot use it, empty where it can."""
 

@@ -56,13 +56,14 @@ def _gpus(gpus: Iterable[ReportGpu]) -> Markup:
             gpu.name or "not known",
             gpu.ids,
             gpu.vbios or "not known",
+            gpu.gsp or "not known",
             said(gpu.clique),
             tag("code", gpu.uuid or "not known"),
             gpu.fault or "usable",
         )
         for gpu in gpus
     )
-    head = ("GPU", "Address", "Name", "Id", "VBIOS", "Clique", "UUID", "State")
+    head = ("GPU", "Address", "Name", "Id", "VBIOS", "GSP", "Clique", "UUID", "State")
     return table(head, rows, caption="GPUs, in CUDA's order of addresses")
 
 

@@ -119,21 +119,26 @@ def test_a_page_and_settings_of_a_file(lab: tuple[Any, str]) -> None:
 # --- faults
 
 
+ROWS = (
+    ("guest-mirror", 7, "WRONG_DATA", "a mirror", "fail"),
+    ("guest-wrong-data", 7, "WRONG_DATA", "data is changed", "fail"),
+    ("guest-hang", 7, "HANG", "a transfer hung", "fail"),
+    ("guest-collective-hang", 7, "HANG", "p2p-on over 2 GPUs", "fail"),
+    ("guest-gpu-lost", 8, "UNKNOWN", "7 of 8 GPUs on level NVML", "undecided"),
+    ("guest-closed-module", 8, "UNKNOWN", "0 of 8 GPUs on level driver", "undecided"),
+    ("guest-wpr2", 8, "UNKNOWN", "7 of 8 GPUs on level driver", "undecided"),
+    ("guest-bar-missing", 8, "UNKNOWN", "7 of 8 GPUs on level BAR", "undecided"),
+    ("guest-hmm", 8, "UNKNOWN", "0 of 8 GPUs on level CUDA", "undecided"),
+    ("guest-busy", 8, "GRANTED_UNPROVEN", "other processes use GPU 0: 4242", "undecided"),
+    ("guest-no-nccl", 8, "GRANTED_UNPROVEN", "no libnccl.so was found", "undecided"),
+)
+QUICK = ("guest-mirror", "guest-hang", "guest-wpr2")
+"""The others are for the long run."""
+
+
 @pytest.mark.parametrize(
     ("fault", "code", "verdict", "word", "judged"),
-    [
-        ("guest-mirror", 7, "WRONG_DATA", "a mirror", "fail"),
-        ("guest-wrong-data", 7, "WRONG_DATA", "data is changed", "fail"),
-        ("guest-hang", 7, "HANG", "a transfer hung", "fail"),
-        ("guest-collective-hang", 7, "HANG", "p2p-on over 2 GPUs", "fail"),
-        ("guest-gpu-lost", 8, "UNKNOWN", "7 of 8 GPUs on level NVML", "undecided"),
-        ("guest-closed-module", 8, "UNKNOWN", "0 of 8 GPUs on level driver", "undecided"),
-        ("guest-wpr2", 8, "UNKNOWN", "7 of 8 GPUs on level driver", "undecided"),
-        ("guest-bar-missing", 8, "UNKNOWN", "7 of 8 GPUs on level BAR", "undecided"),
-        ("guest-hmm", 8, "UNKNOWN", "0 of 8 GPUs on level CUDA", "undecided"),
-        ("guest-busy", 8, "GRANTED_UNPROVEN", "other processes use GPU 0: 4242", "undecided"),
-        ("guest-no-nccl", 8, "GRANTED_UNPROVEN", "no libnccl.so was found", "undecided"),
-    ],
+    [pytest.param(*row, marks=() if row[0] in QUICK else pytest.mark.laws) for row in ROWS],
 )
 def test_a_fault_has_its_verdict_and_its_exit_code(
     lab: tuple[Any, str], fault: str, code: int, verdict: str, word: str, judged: str
@@ -153,11 +158,10 @@ def test_a_fault_has_its_verdict_and_its_exit_code(
 
 
 def test_every_fault_of_a_guest_is_told_here() -> None:
-    marks = test_a_fault_has_its_verdict_and_its_exit_code.pytestmark  # type: ignore[attr-defined]
-    rows = next(mark.args[1] for mark in marks if mark.name == "parametrize")
-    assert {row[0] for row in rows} == set(GUEST_FAULTS)
+    assert {row[0] for row in ROWS} == set(GUEST_FAULTS)
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize(
     ("fault", "line"),
     [
@@ -174,6 +178,7 @@ def test_the_guest_s_own_words_stand_beside_the_level(lab: tuple[Any, str], faul
     host.call("p2p", "100", "-i", inventory).must(8, "The guest's kernel log about the GPUs:", line, "hint: ")
 
 
+@pytest.mark.laws
 def test_one_bad_pair_leaves_the_others_their_figures(lab: tuple[Any, str]) -> None:
     host, _inventory = lab
     broken(host, "guest-wrong-data")
@@ -185,6 +190,7 @@ def test_one_bad_pair_leaves_the_others_their_figures(lab: tuple[Any, str]) -> N
 # --- what follows
 
 
+@pytest.mark.laws
 def test_after_a_failure_the_plan_takes_the_clique_away_and_does_not_offer_it_again(on_lab: Any) -> None:
     host = on_lab(EPYC, "guest-mirror")
     inventory = proving(host)
