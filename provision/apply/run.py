@@ -19,6 +19,7 @@ from provision.apply.records import Resumed
 from provision.apply.rollback import rollback
 from provision.apply.steps import steps_of, wants_reboot
 from provision.errors import Refused
+from provision.host.text_layout import count
 from provision.plan.model import Plan
 from provision.pve.session import PveSession
 from provision.remote.session import Session
@@ -48,7 +49,7 @@ def apply_plan(
     if plan.is_empty:
         return RunOutcome(kind="apply", status="nothing", run=None, next_command=f"pvectl verify {plan.host}")
     _check(plan, link, options, seams)
-    consent.ask_for(f"Apply {len(plan.changes)} changes to {plan.host}?", ask)
+    consent.ask_for(f"Apply {count(len(plan.changes), 'change')} to {plan.host}?", ask)
     terms = deadman.terms_of(plan, session, local=options.confirm == "local")
     run, lock = begin(
         link,

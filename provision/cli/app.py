@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from provision import __version__
@@ -118,9 +120,25 @@ def _register(app: typer.Typer, verb: Verb) -> None:
         for command in group.registered_commands:
             text = command.help or (command.callback.__doc__ if command.callback else None) or ""
             command.help = text if "\b" in text else layout(text)
+            if command.callback is not None and not hasattr(command.callback, "__wrapped__"):
+                command.callback = _interruptible(command.callback)
         app.add_typer(group, name=verb.name, help=verb.summary)
         return
-    app.command(verb.name, help=layout(module.command.__doc__ or verb.summary))(module.command)
+    app.command(verb.name, help=layout(module.command.__doc__ or verb.summary))(_interruptible(module.command))
+
+
+def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer Ctrl-C in words: typer makes a bare exit code of it."""
+
+    @functools.wraps(command)
+    def run_command(*args: Any, **options: Any) -> Any:
+        try:
+            return command(*args, **options)
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted\n")
+            return 130
+
+    return run_command
 
 
 def layout(docstring: str) -> str:

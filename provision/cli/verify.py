@@ -62,6 +62,7 @@ def command(
     """
     from provision.cli import cycling
     from provision.cli.guest_way import guest_targets
+    from provision.host.text_layout import count
     from provision.verify.runner import run_suite
     from provision.verify.text import report_text
 
@@ -74,7 +75,7 @@ def command(
         return cycling.run(site, cycling.Asked(cycles, reset, tuple(vm or ()), boot_timeout, yes, junit, output))
     guests = guest_targets(site)
     proof, notes = _proof(site, guests, plan)
-    progress(f"judging {len(proof.expectations)} expectations ...")
+    progress(f"judging {count(len(proof.expectations), 'expectation')} ...")
     targets = {site.name: site.target, **{f"guest-{vmid}": target for vmid, target in guests.items()}}
     report = run_suite(proof.facts, proof.expectations, targets, junit.absolute() if junit else None)
     report = report.model_copy(update={"notes": notes})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from provision.errors import Refused
-from provision.evidence import Unknown
+from provision.evidence import Unknown, known
 from provision.host.model import HostModel
 from provision.inventory.models import Policies
 from provision.plan.basis import make_basis
@@ -28,8 +28,9 @@ from provision.plan.planners.privilege import mapping_privilege
 from provision.pve.mapping import parse_entry
 from provision.pve.mapping_repair import EntryRepair, RepairResult
 from provision.pve.mapping_split import SplitMapping
-from provision.pve.model import PciMapping
+from provision.pve.model import MappingEntry, PciMapping
 from provision.pve.privileges import least, needs
+from provision.pve.property_string import parse
 
 
 @dataclass(frozen=True)
@@ -169,18 +170,55 @@ def assemble(
         changes=tuple(changes),
         unchanged=tuple(unchanged),
         expectations=tuple(expectations),
-        gpus=tuple(_rows(ground.model, bdfs)) if changes else (),
+        gpus=tuple(_rows(ground, changes, bdfs)) if changes else (),
         warnings=warnings,
     )
 
 
-def _rows(model: HostModel, bdfs: Iterable[str]) -> Iterator[GpuRow]:
-    groups = numbers_now(model)
+def _rows(ground: Ground, changes: Sequence[Change], bdfs: Iterable[str]) -> Iterator[GpuRow]:
+    """Which mapping a VM's slot names is not changed here; only a device that was in none gets the new one."""
+    groups, users = numbers_now(ground.model), _users(ground.model)
+    present = sorted(_present(ground), key=lambda pair: pair[0] not in users)
     for bdf in bdfs:
-        function = model.function(bdf)
-        if function is not None:
-            group = groups.get(bdf)
-            yield GpuRow(bdf=bdf, ids=function.ids, group_now=group, group_after=group, mapping=None, vmid=None)
+        function = ground.model.function(bdf)
+        if function is None:
+            continue
+        now = next((pair for pair in present if _covers(pair[1].path, bdf)), None)
+        mapping = now[0] if now else next((name for name, path in _written(changes) if _covers(path, bdf)), None)
+        yield GpuRow(
+            bdf=bdf,
+            ids=function.ids,
+            group_now=groups.get(bdf),
+            group_after=groups.get(bdf),
+            mapping=mapping,
+            vmid=users.get(mapping or ""),
+            mapping_now=now[0] if now else None,
+            group_mapped=now[1].iommugroup if now else None,
+        )
+
+
+def _users(model: HostModel) -> dict[str, int]:
+    """Return a VM of each mapping that one uses."""
+    vms = known(model.proxmox.vms, ())
+    return {slot.mapping: vm.vmid for vm in vms for slot in vm.hostpci if slot.mapping is not None}
+
+
+def _present(ground: Ground) -> list[tuple[str, MappingEntry]]:
+    mappings: tuple[PciMapping, ...] = known(ground.model.proxmox.mappings, ())
+    return [(mapping.id, entry) for mapping in mappings for entry in mapping.entries if entry.node == ground.node]
+
+
+def _written(changes: Sequence[Change]) -> Iterator[tuple[str, str]]:
+    """Yield the mapping and the path of each entry that the plan writes."""
+    for change in changes:
+        if isinstance(change.operation, MappingPut):
+            for raw in change.operation.entries:
+                yield change.operation.id, parse(raw).get("path", "")
+
+
+def _covers(path: str, bdf: str) -> bool:
+    """Whether an entry's ``path`` names the function, alone, in a list or as a whole card."""
+    return any(f"{bdf}.".startswith(f"{part}.") for part in path.split(";") if part)
 
 
 def split_plan(

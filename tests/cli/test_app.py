@@ -148,3 +148,12 @@ def test_examples_stand_one_on_a_line(words: tuple[str, ...], capsys: pytest.Cap
     shown = examples[: examples.index("")]
     assert shown
     assert all(line.startswith("    ") and "pvectl" in line for line in shown)
+
+
+def test_ctrl_c_is_answered_in_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("provision.cli.doctor.resolve", interrupt)
+    assert app.run(["doctor", "root@pve1"]) == 130
+    assert capsys.readouterr().err.endswith("interrupted\n")

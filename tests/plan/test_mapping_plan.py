@@ -75,6 +75,19 @@ def test_each_node_by_its_own_facts(epyc: HostModel) -> None:
     assert plan.basis.digests["mapping/gpu-0"]
 
 
+def test_the_table_tells_the_mapping_its_group_and_who_uses_it(epyc: HostModel) -> None:
+    pool = mapping("rtx6000", entry(epyc, GPU0, group=1), entry(epyc, GPU1, group=2))
+    spare = mapping("spare", entry(epyc, GPU0, group=7))
+    model = with_mappings(epyc, spare, pool)
+    rows = repair_plan(ground(model), [repair_cluster(pool, [facts(epyc)])]).gpus
+    assert [(row.bdf, row.mapping_now, row.mapping, row.group_mapped, row.vmid) for row in rows] == [
+        (GPU0, "rtx6000", "rtx6000", 1, 100),
+        (GPU1, "rtx6000", "rtx6000", 2, 100),
+    ]
+    parts = split(pool, "pve1", epyc.pci, {}, facts(epyc).groups, prefix="gpu")
+    assert [row.mapping for row in split_plan(ground(with_mappings(epyc)), pool, parts).gpus] == ["gpu-0", "gpu-1"]
+
+
 def test_assigned_by_the_user(epyc: HostModel) -> None:
     lost = entry(epyc, GPU0, path="0000:99:00.0")
     one = mapping("gpu-0", lost)

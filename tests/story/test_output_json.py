@@ -25,6 +25,7 @@ STORY = (
     (("mapping", "list"), "mapping", 0),
     (("mapping", "check"), "mapping", 3),
     (("auth",), "auth", 0),
+    (("explain", "mapping-stale"), "explanation", 0),
     (("paths",), "paths", 0),
     (("compare", "before.tar.gz", "before.tar.gz"), "moves", 0),
     (("plan", "-o", "plan.json", "--detailed-exitcode"), "plan", 2),

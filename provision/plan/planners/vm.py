@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from provision.errors import GuestLocked
+from provision.host.text_layout import count
 from provision.inventory.models import VmCreateWish
 from provision.plan.context import Context, Notes, Outcome, VmTarget
 from provision.plan.diffs import option_diff
@@ -60,7 +61,7 @@ def _change(draft: Draft) -> Change:
     after, before = draft.changed, before_of(draft)
     return Change(
         id=f"vm.{draft.vmid}",
-        title=f"Change {len(after)} options of VM {draft.vmid}" + _name(draft.target),
+        title=f"Change {count(len(after), 'option')} of VM {draft.vmid}" + _name(draft.target),
         operation=VmSet(
             vmid=draft.vmid,
             set={key: value for key, value in after.items() if value is not None},

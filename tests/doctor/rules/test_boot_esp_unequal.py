@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from provision.boot.loader import LoaderFacts, decide_loader
+from provision.doctor.finding import Finding
 from provision.doctor.rules.boot_esp_unequal import RULE
 from provision.evidence import Unknown
 from provision.host.model import BootLoader
@@ -40,3 +41,19 @@ def test_cannot_decide_without_the_status(build):
     loader = BootLoader(kind="systemd-boot", cmdline_file="/x", evidence=(), esps=Unknown(unknown="denied"))
     (unknown,) = RULE.check(build(boot=loader).model())
     assert "denied" in unknown.missing
+
+
+def test_a_fact_is_cited_once_with_the_program_that_told_it(build):
+    (finding,) = RULE.check(build(boot=boot(FIRST + SKIPPED)).model())
+    told = {e.excerpt: e.source for e in finding.evidence}
+    assert told[FIRST.strip()] == "/usr/sbin/proxmox-boot-tool status"
+    assert not any(excerpt.startswith("proxmox-boot-tool status") for excerpt in told)
+
+
+def test_a_hole_in_the_boot_order_is_no_matter_of_esps(build):
+    efi = "BootCurrent: 0001\nBootOrder: 0001,0009\nBoot0001* proxmox\tHD(2,GPT)/File(\\EFI\\proxmox\\shimx64.efi)\n"
+    loader = decide_loader(LoaderFacts(efibootmgr=efi))
+    (finding,) = [one for one in RULE.check(build(boot=loader).model()) if isinstance(one, Finding)]
+    assert "0009" in finding.summary
+    assert all(word.startswith("efibootmgr") for word in finding.remedy)
+    assert not any("unknown (" in one.excerpt for one in finding.evidence)
