@@ -8,7 +8,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # The quick ones first: the whole takes half an hour without KVM.
 KERNEL_TESTS = tests/realkernel_ovmf tests/realkernel/test_grouping.py tests/realkernel/test_host_run.py tests/realkernel/test_dead_man.py
 
-.PHONY: demo fuzz test test-laws test-kernel kernel-image test-corpus lint docs bench lock clean
+.PHONY: demo fuzz test test-laws test-kernel kernel-image kernel-paths test-corpus lint docs bench lock clean
 
 demo: $(STAMP)
 	$(BIN)/python -m provision.cli.demo
@@ -27,6 +27,9 @@ fuzz: $(STAMP)
 
 kernel-image: $(STAMP)
 	$(BIN)/python tests/realkernel/rk_image.py
+
+kernel-paths:
+	@echo $(KERNEL_TESTS)
 
 test-corpus: $(STAMP)
 	@test -n "$$PVECTL_CORPUS" && test -d "$$PVECTL_CORPUS" || { echo "test-corpus: PVECTL_CORPUS must name the folder with the public files" >&2; exit 1; }

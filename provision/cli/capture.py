@@ -169,7 +169,7 @@ def summary_text(capture: Capture, path: Path) -> str:
             lines.append(f"  {state:<12} {states[state]}   ({meaning})")
             lines.extend(_named(item for item in capture.items if item.state == state))
     lines.extend(f"  note: {note}" for note in capture.manifest.notes)
-    return "\n".join([*lines, "", f"next: {_next(path)}"])
+    return "\n".join([*lines, "", f"Next: {_next(path)}"])
 
 
 def _named(items: Iterable[Item]) -> list[str]:

@@ -64,7 +64,7 @@ def _text(moves: Moves, before: Source, after: Source) -> Iterator[str]:
         yield f"unclear  {' '.join(doubt.before)} -> {' '.join(doubt.after)}  which is which of {was[doubt.before[0]]}"
     yield from _warning(moves)
     yield ""
-    yield "next: pvectl doctor root@HOST"
+    yield "Next: pvectl doctor root@HOST"
 
 
 def _warning(moves: Moves) -> Iterator[str]:

@@ -10,7 +10,6 @@ from provision.errors import UsageError
 
 if TYPE_CHECKING:
     from provision.cli.context import Site
-    from provision.inventory.models import VmWish
     from provision.remote.session import Target
 
 
@@ -25,30 +24,18 @@ class GuestWay:
     site: Site | None
 
 
-def guest_target(vmid: int, wish: VmWish) -> Target | None:
-    """Return the way that the inventory gives, None where it gives none."""
-    from provision.remote.connect import parse_target
-
-    if wish.guest is None:
-        return None
-    base = parse_target(wish.guest.address)
-    given = wish.guest.model_dump(include={"user", "identity_file", "known_hosts", "jump"})
-    more = {
-        "name": f"guest {vmid} ({wish.guest.address})",
-        "port": wish.guest.port,
-        "ssh_config": wish.guest.config,
-    }
-    return base.model_copy(update={**given, **more})
-
-
 def guest_targets(site: Site) -> dict[int, Target]:
     """Return the way to each guest that the inventory names."""
+    from provision.verify.inventory_hosts import guest_target
+
     found = {vmid: guest_target(vmid, wish) for vmid, wish in sorted(site.wish.vms.items())}
     return {vmid: target for vmid, target in found.items() if target is not None}
 
 
 def find_guest(text: str, inventory: Path | None) -> GuestWay:
     """Return the guest that ``100``, ``pve1/100`` or ``user@address[:port]`` names.  Raises UsageError."""
+    from provision.verify.inventory_hosts import guest_target
+
     host, slash, number = text.rpartition("/")
     if not number.isdigit() or not number.isascii():
         return _by_address(text)

@@ -31,7 +31,7 @@ def up(machine: Machine = "epyc-8x-rtxpro6000", fault: Faults = None) -> None:
     described = background.up(machine, fault or [], folder)
     answer(f"{described['node']} is up: root@127.0.0.1:{described['ssh_port']}")
     answer(f"export PVECTL_INVENTORY={described['inventory']}")
-    answer("next: pvectl doctor")
+    answer("Next: pvectl doctor")
 
 
 @app.command("down")

@@ -80,7 +80,7 @@ def summary_text(bundle: Bundle, path: Path, differ: tuple[str, ...], table: Pat
         lines.append("doctor says the same of the bundle as of the host")
     if table is not None:
         lines.append(f"the table of pseudonyms is in {table}: never send it")
-    return "\n".join([*lines, "", f"next: look at it before you send it: {_next(path)}"])
+    return "\n".join([*lines, "", f"Next: look at it before you send it: {_next(path)}"])
 
 
 def _next(path: Path) -> str:

@@ -41,7 +41,7 @@ class _Text:
         if notes := self._notes.lines():
             lines += [*notes, ""]
         if next_command:
-            lines += [f"next: {next_command}"]
+            lines += [f"Next: {next_command}"]
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def _show(self, value: Maybe[object], form: str = "{}", absent: str = "") -> str:

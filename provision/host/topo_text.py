@@ -63,7 +63,7 @@ class _Topology:
         lines += ["", *wrap("", [_LEGEND], "")]
         lines.extend(self._notes.lines())
         if next_command:
-            lines += ["", f"next: {next_command}"]
+            lines += ["", f"Next: {next_command}"]
         return "\n".join(lines) + "\n"
 
     def _show(self, value: Maybe[object], form: str = "{}", absent: str = "") -> str:

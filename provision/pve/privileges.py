@@ -38,6 +38,7 @@ _TABLE: Final[dict[str, tuple[tuple[str, str, Who], ...]]] = {
     "vm.create": (("/vms/{vmid}", "VM.Allocate", "token"),),
     "vm.read": (("/vms/{vmid}", "VM.Audit", "token"),),
     "vm.start": (("/vms/{vmid}", "VM.PowerMgmt", "token"),),
+    "vm.reset": (("/vms/{vmid}", "VM.PowerMgmt", "token"),),
     "vm.shutdown": (("/vms/{vmid}", "VM.PowerMgmt", "token"),),
     "vm.showcmd": (("", "root@pam", "root-shell"),),
     "node.reboot": (("/nodes/{node}", "Sys.PowerMgmt", "token"),),

@@ -29,8 +29,8 @@ def targets_of(inventory: Inventory) -> dict[str, Target]:
     for name, host in inventory.hosts.items():
         found[name] = _host_target(name, host)
         for vmid, wish in host.vms.items():
-            if wish.guest is not None:
-                target = _guest_target(vmid, wish)
+            target = guest_target(vmid, wish)
+            if target is not None:
                 found.setdefault(f"guest-{vmid}", target)
                 found[f"{name}-guest-{vmid}"] = target
     return found
@@ -50,12 +50,13 @@ def _host_target(name: str, host: Host) -> Target:
     )
 
 
-def _guest_target(vmid: int, wish: VmWish) -> Target:
+def guest_target(vmid: int, wish: VmWish) -> Target | None:
+    """Return the way to a guest that the inventory gives, None where it gives none."""
     access = wish.guest
     if access is None:
-        raise ValueError(vmid)
+        return None
     given = access.model_dump(include={"user", "identity_file", "known_hosts", "jump"})
-    more = {"name": f"guest {vmid}", "port": access.port, "ssh_config": access.config}
+    more = {"name": f"guest {vmid} ({access.address})", "port": access.port, "ssh_config": access.config}
     return parse_target(access.address).model_copy(update={**given, **more})
 
 

@@ -26,7 +26,7 @@ def test_text(tmp_path, capsys):
     shown = capsys.readouterr()
     assert shown.err == "reading local ...\n"
     assert shown.out.startswith("local: ")
-    assert shown.out.endswith(f"next: pvectl doctor --from {path}\n")
+    assert shown.out.endswith(f"Next: pvectl doctor --from {path}\n")
     assert store.load(path).manifest.target == "local"
 
 
@@ -75,7 +75,7 @@ def test_what_was_not_read_is_named():
         "    /sys/bad: Input/output error\n"
         "  note: read without root\n"
         "\n"
-        "next: pvectl doctor --from 'my file.tar.gz'"
+        "Next: pvectl doctor --from 'my file.tar.gz'"
     )
     data = summary(capture, Path("x"))
     assert data["failed"] == {"/sys/bad": "Input/output error"}

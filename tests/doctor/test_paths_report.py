@@ -69,7 +69,7 @@ def test_text_fits_the_terminal_and_json_comes_back(machine: str, models: dict[s
     report = paths_report(models[machine])
     text = render(report, "pvectl doctor x")
     assert max(len(line) for line in text.splitlines()) <= 100
-    assert text.endswith("next: pvectl doctor x\n")
+    assert text.endswith("Next: pvectl doctor x\n")
     assert PathsReport.model_validate_json(report.model_dump_json()) == report
 
 
@@ -115,7 +115,7 @@ def test_no_two_empty_lines_stand_together(models: dict[str, HostModel]) -> None
     for model in models.values():
         text = render(paths_report(model), "pvectl doctor pve1")
         assert "\n\n\n" not in text
-        assert text.endswith("\n\nnext: pvectl doctor pve1\n")
+        assert text.endswith("\n\nNext: pvectl doctor pve1\n")
 
 
 def test_the_command(captures: dict[str, Path]) -> None:

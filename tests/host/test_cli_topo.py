@@ -28,7 +28,7 @@ def test_text(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(from_=[saved]) == 0
     out = capsys.readouterr().out
     assert out.startswith("pve1: Proxmox VE 9.0.3")
-    assert out.endswith(f"next: pvectl doctor --from {saved}\n")
+    assert out.endswith(f"Next: pvectl doctor --from {saved}\n")
 
 
 def test_json_is_the_model(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,7 @@ def test_topo_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ACS ? [" in out
     assert "find /sys/kernel/iommu_groups" not in out
     assert max(map(len, out.splitlines())) <= 100
-    assert out.endswith("next: pvectl capture root@HOST\n")
+    assert out.endswith("Next: pvectl capture root@HOST\n")
 
 
 def test_topo_of_names_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from provision.doctor.guests import Guest
 from provision.doctor.rule import Outcome, Rule, undecided
 from provision.doctor.say import each_guest, found
 from provision.evidence import Unknown
-from provision.guest.fingerprint import host_changes
+from provision.guest.fingerprint import HostPart, host_changes
 from provision.guest.record import DECIDED, FAILED, PLACE, P2pRecord
 from provision.host.model import HostModel
 from provision.host.p2p_host import host_part, recorded
@@ -43,6 +43,9 @@ def _check(guest: Guest) -> Outcome:
     changes = host_changes(old, now, with_cliques=False)
     if changes:
         yield _finding(guest, record, changes)
+    for name in HostPart.model_fields:
+        if isinstance(fact := getattr(now, name), Unknown):
+            yield undecided(ID, fact, f"{name} of the host on which P2P of {guest.name} was tested")
 
 
 def _finding(guest: Guest, record: P2pRecord, changes: tuple[str, ...]) -> Finding:

@@ -84,7 +84,8 @@ def _without_globals(draft: Draft, args: Args) -> Args:
 def _reason(draft: Draft, wanted: Mapping[int, int]) -> str:
     if wanted:
         sets = len(set(wanted.values()))
-        return f"args: policies.p2p is prove: {len(wanted)} GPUs in {sets} clique(s), not proven until verify says so"
+        cliques = "one clique" if sets == 1 else f"{sets} cliques"
+        return f"args: policies.p2p is prove: {len(wanted)} GPUs in {cliques}, not proven until verify says so"
     if draft.context.policies.p2p == "prove":
         return "args: policies.p2p is prove, but no clique may be given here"
     return "args: policies.p2p is off: no clique"
