@@ -45,6 +45,7 @@ def test_check_repair_and_back(on_lab: Callable[..., Any]) -> None:
     assert (host.root / PCI_CFG).read_text() == before
 
 
+@pytest.mark.laws
 def test_the_user_decides_what_is_ambiguous_or_gone(on_lab: Callable[..., Any]) -> None:
     host = on_lab()
     entry = "\tmap id=10de:2bb5,iommugroup=9,node=pve1,path=0000:99:00.0,subsystem-id=10de:204e\n"
@@ -75,6 +76,7 @@ def test_text_that_proxmox_would_drop_stops_it(on_lab: Callable[..., Any]) -> No
     host.call("mapping", "repair", "--yes", "--accept-lost-text").must(0, "rtx6000 on pve1: valid")
 
 
+@pytest.mark.laws
 def test_adopt_then_a_swap_is_followed(on_lab: Callable[..., Any]) -> None:
     host = on_lab()
     host.call("mapping", "adopt", "--yes").must(0, "Record who 8 devices are", "rtx6000 is not valid now")
@@ -118,6 +120,7 @@ def test_the_unit_repairs_a_renumbered_host_at_boot(on_lab: Callable[..., Any], 
     host.call("mapping", "repair", "--yes").must(0, "nothing to do")
 
 
+@pytest.mark.laws
 def test_the_plan_installs_the_unit_and_takes_it_away(on_lab: Callable[..., Any]) -> None:
     host = on_lab()
     with_unit = host.inventory(lambda d: d["policies"].update(mapping_unit="repair", raw_devices="hold"), "unit.yaml")

@@ -65,6 +65,7 @@ def test_ctrl_c_ends_130_with_the_way_on(
     goes_on(host, before, way)
 
 
+@pytest.mark.laws
 def test_ctrl_c_twice_stops_at_once(host: Any, set_up: Callable[[Any], Any], goes_on: Callable[..., None]) -> None:
     before = set_up(host)
     with host.holding("update-grub"):
@@ -98,7 +99,11 @@ def test_ctrl_c_before_the_first_step_changes_nothing(host: Any) -> None:
 
 @pytest.mark.parametrize(
     ("step", "way"),
-    [("Run update-grub", ROLLBACK), ("Keep host drivers off", RESUME), ("Create mapping gpu-2", RESUME)],
+    [
+        ("Run update-grub", ROLLBACK),
+        pytest.param("Keep host drivers off", RESUME, marks=pytest.mark.laws),
+        pytest.param("Create mapping gpu-2", RESUME, marks=pytest.mark.laws),
+    ],
     ids=["action", "file", "mapping"],
 )
 def test_a_cut_connection_ends_5(
@@ -117,6 +122,7 @@ async def _cut(host: Any) -> None:
         connection.abort()
 
 
+@pytest.mark.laws
 def test_a_killed_pvectl_leaves_a_run_that_goes_on(
     host: Any, set_up: Callable[[Any], Any], goes_on: Callable[..., None]
 ) -> None:
@@ -129,6 +135,7 @@ def test_a_killed_pvectl_leaves_a_run_that_goes_on(
     goes_on(host, before, RESUME)
 
 
+@pytest.mark.laws
 def test_a_power_cut_in_the_middle_of_a_step(
     host: Any, set_up: Callable[[Any], Any], goes_on: Callable[..., None]
 ) -> None:

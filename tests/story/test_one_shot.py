@@ -18,7 +18,7 @@ SNIPPET = "etc/default/grub.d/60-pvectl.cfg"
 CMDLINE = "etc/kernel/cmdline"
 
 
-@pytest.fixture(params=["grub", "systemd-boot"])
+@pytest.fixture(params=["grub", pytest.param("systemd-boot", marks=pytest.mark.laws)])
 def host(request: pytest.FixtureRequest, on_lab: Callable[..., Any]) -> Any:
     plain = on_plain_partition(load_machine("epyc-8x-rtxpro6000"))
     made = on_lab(plain if request.param == "grub" else "switch-4x4", "quick-timers")

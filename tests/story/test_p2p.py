@@ -132,7 +132,7 @@ ROWS = (
     ("guest-busy", 8, "GRANTED_UNPROVEN", "other processes use GPU 0: 4242", "undecided"),
     ("guest-no-nccl", 8, "GRANTED_UNPROVEN", "no libnccl.so was found", "undecided"),
 )
-QUICK = ("guest-mirror", "guest-hang", "guest-wpr2")
+QUICK = ("guest-mirror",)
 """The others are for the long run."""
 
 

@@ -23,7 +23,9 @@ UDEV = "etc/udev/rules.d/60-pvectl-vfio.rules"
 MODPROBE = "etc/modprobe.d/pvectl.conf"
 
 
-@pytest.mark.parametrize("on_host", [False, True], ids=["over SSH", "on the host"])
+@pytest.mark.parametrize(
+    "on_host", [False, pytest.param(True, marks=pytest.mark.laws)], ids=["over SSH", "on the host"]
+)
 def test_plan_apply_verify_and_back(on_lab: Callable[..., Any], set_up: Callable[[Any], Any], *, on_host: bool) -> None:
     host = on_lab(on_host=on_host)
     before = set_up(host)

@@ -29,6 +29,7 @@ def data(answer: Any) -> Any:
     return json.loads(answer.out)["data"]
 
 
+@pytest.mark.laws
 def test_every_gpu_comes_back(host: Any) -> None:
     answer = host.call("verify", "--cycles", "2", "--reset", "--yes", "--junit", "j.xml", "--output", "json").must(0)
     assert "need" not in answer.out

@@ -57,6 +57,7 @@ def test_renumber_of_one_host_bridge(build):
     assert bdfs(before)[1] != bdfs(after)[1]
 
 
+@pytest.mark.laws
 def test_hardware_faults_outlive_a_reboot_and_add_up(epyc):
     hit(epyc, "renumber")
     hit(epyc, "gpu-missing")

@@ -53,7 +53,9 @@ def _watch() -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.story
-@pytest.mark.parametrize("on_host", [False, True], ids=["over ssh", "on the host"])
+@pytest.mark.parametrize(
+    "on_host", [False, pytest.param(True, marks=pytest.mark.laws)], ids=["over ssh", "on the host"]
+)
 def test_the_story_never_touches_this_machine(tmp_path: Path, *, on_host: bool) -> None:
     traps, caught = tmp_path / "traps", tmp_path / "caught"
     traps.mkdir()
