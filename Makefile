@@ -14,16 +14,16 @@ demo: $(STAMP)
 	$(BIN)/python -m provision.cli.demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m "not corpus and not laws and not realkernel and not gpu and not wheel and not fuzz" $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not corpus and not laws and not realkernel and not gpu and not wheel and not fuzz" $(ARGS)
 
 test-laws: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m "laws or wheel" $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "laws or wheel" $(ARGS)
 
 test-kernel: $(STAMP)
 	$(BIN)/python -m pytest -q -n 0 -m realkernel $(KERNEL_TESTS) $(ARGS)
 
 fuzz: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m fuzz tests/readers $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m fuzz tests/readers $(ARGS)
 
 kernel-image: $(STAMP)
 	$(BIN)/python tests/realkernel/rk_image.py

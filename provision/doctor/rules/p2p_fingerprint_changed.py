@@ -44,7 +44,8 @@ def _check(guest: Guest) -> Outcome:
     if changes:
         yield _finding(guest, record, changes)
     for name in HostPart.model_fields:
-        if isinstance(fact := getattr(now, name), Unknown):
+        was_known = not isinstance(getattr(old, name), Unknown)
+        if was_known and isinstance(fact := getattr(now, name), Unknown):
             yield undecided(ID, fact, f"{name} of the host on which P2P of {guest.name} was tested")
 
 
