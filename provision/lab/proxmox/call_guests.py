@@ -143,9 +143,7 @@ def _start(node: Node, caller: Caller, path: Params, params: dict[str, Any]) -> 
     return node.run_task("qmstart", path["vmid"], caller.name, lambda task: start(node, vmid, task)).upid
 
 
-def _by_ha(
-    node: Node, caller: Caller, vmid: int, kind: str, state: str, act: Callable[[Node, int, Task], None]
-) -> str:
+def _by_ha(node: Node, caller: Caller, vmid: int, kind: str, state: str, act: Callable[[Node, int, Task], None]) -> str:
     """File a request with HA: its task ends at once, and the node's own service does the work a moment later."""
     own = {"hastart": "qmstart", "hastop": "qmshutdown"}[kind]
 
