@@ -223,6 +223,7 @@ def _upgrade(host: Any) -> None:
     host.lab.lab.guests.build(100, newer)
 
 
+@pytest.mark.laws
 def test_without_cliques_nothing_is_granted_which_policy_off_wants(on_lab: Any) -> None:
     host = on_lab()
     plain = str(host.lab.inventory)

@@ -91,6 +91,7 @@ def _token_is_nowhere(host: Any, texts: list[str]) -> None:
         assert not [blob for blob in blobs if secret.encode() in blob]
 
 
+@pytest.mark.laws
 def test_a_reboot_of_ones_own_and_back_to_nothing(on_lab: Callable[..., Any], set_up: Callable[[Any], Any]) -> None:
     host = on_lab()
     before, beside = set_up(host), host.files("/var", "/usr", "/root")
@@ -211,6 +212,7 @@ def test_a_plan_of_another_state_is_refused(on_lab: Callable[..., Any], moved: M
     assert host.files() == before
 
 
+@pytest.mark.laws
 def test_a_boot_without_the_new_command_line_is_no_success(
     on_lab: Callable[..., Any], set_up: Callable[[Any], Any]
 ) -> None:
