@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from provision.apply import runs
-from provision.apply.deadman import has_fired
 from provision.apply.host_files import boot_id
 from provision.apply.lock import read_lock
 from provision.apply.owner import alive
-from provision.apply.steps import wants_reboot
 from provision.plan.model import UnfinishedRun
 from provision.plan.unfinished import TAKEN_BACK
 from provision.remote.session import Session
@@ -24,6 +22,10 @@ def open_run(existing: tuple[runs.Run, ...]) -> runs.Run | None:
 
 def state_of(run: runs.Run, session: Session) -> State:
     """Say whether its process works on a run now, its dead-man acted, only the reboot is missing, or none of these."""
+    # Only a run that is not over needs these, and every plan passes here.
+    from provision.apply.deadman import has_fired  # noqa: PLC0415
+    from provision.apply.steps import wants_reboot  # noqa: PLC0415
+
     held, _ = read_lock(session)
     if held is not None and held.run == run.id and alive(held.process) == "yes":
         return "at work"
