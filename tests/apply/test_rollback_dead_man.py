@@ -105,9 +105,8 @@ def test_what_was_never_confirmed_is_nothing_to_go_back_to(fresh_bench):
     assert events(bench, runs_of(bench)[-1])[0]["dead_man"] is None
 
 
-@pytest.mark.parametrize(
-    "way_on", ["resume", *(pytest.param(way, marks=pytest.mark.laws) for way in ("repeat", "nobody comes back"))]
-)
+@pytest.mark.laws
+@pytest.mark.parametrize("way_on", ["resume", "repeat", "nobody comes back"])
 def test_fault_at_every_record_of_a_rollback(made, way_on):
     bench, _ = made()
     before = bench.host.records

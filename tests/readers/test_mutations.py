@@ -123,6 +123,7 @@ class Steps:
 
 
 @pytest.mark.parametrize("what", sorted(EVIL))
+@pytest.mark.laws
 def test_a_text_that_is_made_to_be_slow(what: str) -> None:
     survive(EVIL[what])
 

@@ -197,6 +197,7 @@ def test_a_disk_that_takes_nothing_ends_before_the_first_step(
     assert host.runs() == []
 
 
+@pytest.mark.laws
 def test_a_second_pvectl_is_told_who_is_at_work(host: Any) -> None:
     with host.holding("update-grub"):
         first = host.start(*APPLY)

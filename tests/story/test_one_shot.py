@@ -110,6 +110,7 @@ def test_pvectl_confirm_makes_it_the_default(host: Any) -> None:
     host.call("apply", "-i", inventory, "--resume").must(0, "Apply done")
 
 
+@pytest.mark.laws
 def test_an_unconfirmed_boot_is_taken_back_by_the_dead_man(host: Any, set_up: Callable[[Any], Any]) -> None:
     before = set_up(host)
     inventory = host.inventory(

@@ -155,18 +155,20 @@ def is_sound(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("gpus", [2, 8, *(pytest.param(many, marks=pytest.mark.laws) for many in (4, 16))])
+@pytest.mark.parametrize("gpus", [8, *(pytest.param(many, marks=pytest.mark.laws) for many in (2, 4, 16))])
 def test_page_at_1280(made: dict[int, P2pReport], tmp_path: Path, gpus: int, dark: bool) -> None:
     seen = look(tmp_path, page(made[gpus]), dark=dark)
     is_sound(seen)
     assert seen["papers"] == [NIGHT if dark else WHITE, WHITE, NIGHT, NIGHT if dark else WHITE]
 
 
-@pytest.mark.parametrize("gpus", [2, pytest.param(16, marks=pytest.mark.laws)])
+@pytest.mark.laws
+@pytest.mark.parametrize("gpus", [2, 16])
 def test_folded(made: dict[int, P2pReport], tmp_path: Path, gpus: int) -> None:
     is_sound(look(tmp_path, page(made[gpus]), folded=True))
 
 
+@pytest.mark.laws
 def test_long_names_and_lines_break(made: dict[int, P2pReport], tmp_path: Path) -> None:
     long = "W" * 400
     report = made[2]
@@ -178,10 +180,12 @@ def test_long_names_and_lines_break(made: dict[int, P2pReport], tmp_path: Path) 
     assert seen["over"] == []
 
 
+@pytest.mark.laws
 def test_the_page_needs_no_script(made: dict[int, P2pReport], tmp_path: Path) -> None:
     assert "<script" not in page(made[2])
 
 
+@pytest.mark.laws
 def test_a_narrow_window_scrolls_its_tables_and_not_itself(made: dict[int, P2pReport], tmp_path: Path) -> None:
     seen = look(tmp_path, page(made[4]), width=700)
     assert seen["wide"] <= 0
