@@ -10,8 +10,6 @@ from provision.doctor.rule import Outcome, undecided
 from provision.evidence import Unknown
 from provision.host.model import HostModel
 
-SUPPLY_LISTING = "add the output of lspci -Dnnvvv, run as root"
-
 
 def found(
     rule: str,

@@ -19,7 +19,6 @@ from provision.errors import Undecided
 from provision.evidence import Frozen, Maybe, Unknown
 
 SCHEMA = "pvectl.nccl/1"
-STAGED = ("SHM", "NET")
 
 State = Literal["ok", "failed", "crash", "hang", "skipped"]
 

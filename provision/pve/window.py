@@ -8,13 +8,10 @@ EDK II, OvmfPkg/Library/PlatformInitLib/MemDetect.c; measured in QEMU with OVMF 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from provision.evidence import Frozen, Maybe, Unknown
-from provision.pci.model import Bar
 from provision.pve.args import Args, ArgsError
-from provision.pve.placement import Port, needed
 from provision.pve.property_string import PropertyStringError, parse
 
 CLASSIC_WINDOW: Final = 32 << 30
@@ -69,14 +66,6 @@ class Window(Frozen):
     def padding(self) -> int:
         """Bytes that every port with hotplug gets at least; none in a window of 32 GiB or less."""
         return self.size >> 8 if self.size > CLASSIC_WINDOW else 0
-
-
-def needed_bytes(gpus: Iterable[Sequence[Bar]], padding: int = 0) -> int:
-    """Return the bytes that GPUs with these BARs take, one root port each, in the order of the guest's slots.
-
-    ``padding`` is the window's (:attr:`Window.padding`).
-    """
-    return needed([Port.of(bars) for bars in gpus], padding)
 
 
 def window_bytes(
@@ -203,9 +192,3 @@ def _knob(args: str | None) -> int | None:
     sizes = [int(match[1]) for match in map(_KNOB.fullmatch, words) if match]
     asked = next((mib << 20 for mib in reversed(sizes) if 0 < mib <= MAX_KNOB_MIB), None)
     return None if asked is None else -(-asked // _GIB) * _GIB
-
-
-def fits(needed: int, window: Maybe[int]) -> Literal["yes", "no", "unknown"]:
-    if isinstance(window, Unknown):
-        return "unknown"
-    return "yes" if needed <= window else "no"

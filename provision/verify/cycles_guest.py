@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from provision.doctor.log.sighting import Sighting, sightings
-from provision.errors import ChangedHostKey, PvectlError, RemoteError, UnknownHostKey
+from provision.errors import ChangedHostKey, PvectlError, UnknownHostKey
 from provision.evidence import Maybe, Unknown
 from provision.guest.facts import GuestFacts
 from provision.guest.levels import Drop, first_drop
@@ -132,6 +132,3 @@ def suspects(
     named = {one.subject for one in complaints(facts) if one.subject}
     mine = tuple(host for host, guest in known.items() if guest is None or guest in lost or guest in named)
     return (mine, True) if mine else (everyone, len(everyone) == 1)
-
-
-NOT_THE_GUEST: tuple[type[RemoteError], ...] = (UnknownHostKey, ChangedHostKey)

@@ -13,6 +13,7 @@ from provision.errors import UsageError
 from provision.evidence import Unknown
 from provision.pci.model import Bar
 from provision.pve import names
+from provision.pve.placement import Port, needed
 from provision.pve.privileges import (
     OPERATIONS,
     Need,
@@ -24,7 +25,7 @@ from provision.pve.privileges import (
     options_need,
 )
 from provision.pve.start_timeout import start_timeout, start_timeout_of
-from provision.pve.window import CLASSIC_WINDOW, GuestCpu, fits, guest_cpu, needed_bytes, window_bytes
+from provision.pve.window import CLASSIC_WINDOW, GuestCpu, guest_cpu, window_bytes
 
 GIB = 1 << 30
 TIB = 1 << 40
@@ -157,7 +158,7 @@ def bars(*sizes: int) -> tuple[Bar, ...]:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "needed"),
+    ("gpus", "size"),
     [
         ([], 0),
         ([bars(128 * GIB, 32 << 20)] * 8, 7 * 256 * GIB + 128 * GIB + (32 << 20)),
@@ -167,8 +168,8 @@ def bars(*sizes: int) -> tuple[Bar, ...]:
         ([(Bar(index=0, start=0, size=16 << 20), Bar(index=6, start=0, size=GIB, is_64bit=True))], 0),
     ],
 )
-def test_needed(gpus: list[tuple[Bar, ...]], needed: int) -> None:
-    assert needed_bytes(gpus) == needed
+def test_needed(gpus: list[tuple[Bar, ...]], size: int) -> None:
+    assert needed([Port.of(each) for each in gpus]) == size
 
 
 @pytest.mark.parametrize(
@@ -204,4 +205,3 @@ def test_the_window_is_unknown_without_its_facts() -> None:
     assert isinstance(window_bytes("custom-mine", 52, "x"), Unknown)
     assert isinstance(window_bytes("host,host", 52, "x"), Unknown)
     assert guest_cpu("host", 52, dark) == GuestCpu(bits=52, has_1g_pages=True, vendor=dark)
-    assert (fits(1, dark), fits(2, 1), fits(1, 1)) == ("unknown", "no", "yes")

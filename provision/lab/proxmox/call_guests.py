@@ -22,7 +22,6 @@ VM = "/nodes/{node}/qemu/{vmid}"
 CONFIG_PRIVILEGES = tuple(
     f"VM.Config.{name}" for name in ("Disk", "CDROM", "CPU", "Memory", "Network", "HWType", "Options", "Cloudinit")
 )
-META = ("delete", "digest", "revert", "skiplock", "force", "background_delay", "import-working-storage")
 
 
 def _vm(node: Node, path: Params) -> VmStore:
